@@ -1,0 +1,92 @@
+"""How far apart samples lie: normalised (NCC) or plain Euclidean distance, prepared once, asked in blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from recollect.analysis.metrics import normalise
+from recollect.core import RecollectError
+
+Distance = Literal["ncc", "l2"]
+
+_EMBED_ROWS = 1024  # samples normalised at once
+_PAIRS = 2**22  # distances held at once: 16 MB in float32
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Samples as points, such that the Euclidean distance of two points is the distance asked for.
+
+    A sample is usable when it is finite, its squares too, and, for "ncc", it is not constant.
+    """
+
+    samples: Float[Tensor, "k ..."]
+    points: Float[Tensor, "k d"]
+    usable: Bool[Tensor, " k"]
+    distance: Distance
+
+
+def pool(samples: Float[Tensor, "k ..."], distance: Distance, per_channel: bool) -> Pool:
+    """Prepare samples for distances; ``per_channel`` concerns "ncc" on images and nothing else.
+
+    >>> pool(torch.tensor([[0.0, 1.0], [float("nan"), 1.0], [2.0, 2.0]]), "ncc", False).usable
+    tensor([ True, False, False])
+    """
+    if distance not in ("ncc", "l2"):
+        raise RecollectError(f"unknown distance {distance!r}; choose 'ncc' or 'l2'")
+    if samples.ndim < 2:
+        raise RecollectError(
+            f"samples need a leading axis and at least one more, got shape {list(samples.shape)}; "
+            "pass [number, ...]"
+        )
+    if samples.dtype not in (torch.float32, torch.float64):
+        samples = samples.to(torch.float32)
+    points = samples.flatten(1)
+    usable = torch.cat([rows.square().sum(dim=1).isfinite() for rows in points.split(_EMBED_ROWS)])
+    if distance == "ncc":
+        points = _unit_points(samples, per_channel and samples.ndim == 4)
+        usable = usable & (torch.linalg.vector_norm(points, dim=1) > 0)
+    return Pool(samples, points, usable, distance)
+
+
+def _unit_points(samples: Float[Tensor, "k ..."], per_channel: bool) -> Float[Tensor, "k d"]:
+    points = torch.empty_like(samples.flatten(1))
+    for start in range(0, len(samples), _EMBED_ROWS):
+        rows = slice(start, start + _EMBED_ROWS)
+        points[rows] = normalise(samples[rows], per_channel)
+    return points
+
+
+def distances(a: Float[Tensor, "n d"], b: Float[Tensor, "k d"], distance: Distance) -> Float[Tensor, "n k"]:
+    """Distances between all points of two pools.
+
+    For "ncc" this is ``sqrt(2 - 2 ncc)``: Buzaglo et al. 2023, Eq. 16, up to its constant factor
+    ``sqrt(d - 1)``. What rounding cannot tell from zero is zero: copies of one image are equally near.
+    """
+    if distance == "l2":
+        # The quicker product form loses half of the digits, which points close together need.
+        return torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist")
+    squared = (a @ b.T).mul_(-2).add_(2)
+    squared.masked_fill_(squared < 64 * torch.finfo(a.dtype).eps, 0)
+    return squared.sqrt_()
+
+
+def distance_blocks(
+    points: Float[Tensor, "n d"], candidates: Pool
+) -> Iterator[tuple[slice, Float[Tensor, "rows k"]]]:
+    """The ``[n, k]`` distances from points to candidates, some rows at a time; infinite when unusable."""
+    for rows in row_blocks(len(points), len(candidates.points)):
+        block = distances(points[rows], candidates.points, candidates.distance)
+        yield rows, block.masked_fill_(~candidates.usable, torch.inf)
+
+
+def row_blocks(n: int, k: int) -> Iterator[slice]:
+    """Slices that cover ``n`` rows of length ``k``, a bounded number of entries each."""
+    size = max(1, _PAIRS // max(k, 1))
+    return (slice(start, min(start + size, n)) for start in range(0, n, size))

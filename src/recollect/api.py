@@ -1,0 +1,77 @@
+"""The library in one call: a network in, candidates out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from recollect.build import build_problem, first_layer_rows
+from recollect.config import AttackConfig
+from recollect.devices import resolve_device
+from recollect.solve import Callback, Problem, State, solve
+
+
+@dataclass(frozen=True)
+class Reconstruction:
+    """What an attack found. Rows of diverged trials are where they were when they diverged."""
+
+    candidates: Float[Tensor, "T m ..."]
+    duals: Float[Tensor, "T m"] | None
+    labels: Int[Tensor, " m"]
+    diverged: Bool[Tensor, " T"]
+    terms: dict[str, Float[Tensor, " T"]]
+
+    @property
+    def pool(self) -> Float[Tensor, "k ..."]:
+        """Candidates of all trials together, as the papers judge them."""
+        return self.candidates.flatten(0, 1)
+
+
+def attack(
+    net: nn.Module,
+    sample_shape: tuple[int, ...],
+    config: AttackConfig | None = None,
+    seed: int = 0,
+    device: str = "auto",
+    callbacks: Sequence[Callback] = (),
+) -> Reconstruction:
+    """Search ``net`` for its training samples. Nothing but the network goes in.
+
+    Samples come out as the network sees them: if the mean was removed before training, add it to look at them.
+
+    >>> net = nn.Sequential(nn.Flatten(), nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+    >>> found = attack(net, (1, 2, 2), AttackConfig(candidates=6, steps=10), device="cpu")
+    >>> found.candidates.shape
+    torch.Size([1, 6, 1, 2, 2])
+    """
+    config = AttackConfig() if config is None else config
+    if config.method == "weights":
+        return weight_rows(net, sample_shape)
+    problem = build_problem(net, sample_shape, config, seed, resolve_device(device))
+    return as_reconstruction(problem, solve(problem, callbacks))
+
+
+def weight_rows(net: nn.Module, sample_shape: tuple[int, ...]) -> Reconstruction:
+    """First-layer weights taken for candidates, without any search."""
+    rows = first_layer_rows(net, sample_shape)
+    return Reconstruction(
+        candidates=rows,
+        duals=None,
+        labels=torch.zeros(rows.shape[1], dtype=torch.int64),
+        diverged=torch.zeros(1, dtype=torch.bool),
+        terms={},
+    )
+
+
+def as_reconstruction(problem: Problem, state: State) -> Reconstruction:
+    return Reconstruction(
+        candidates=problem.candidates.decode(state.variables).detach(),
+        duals=state.variables.get("duals"),
+        labels=problem.labels,
+        diverged=~state.alive,
+        terms=state.terms,
+    )

@@ -1,0 +1,103 @@
+"""From configuration to objects: the only tables from names to classes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from recollect import priors
+from recollect.candidates import Pixels
+from recollect.config import AttackConfig
+from recollect.core import Objective, RecollectError, TrialRng
+from recollect.objectives import KKT, ActivationMaximisation
+from recollect.objectives.cotangents import binary_labels
+from recollect.objectives.kkt import parameter_weights
+from recollect.optimisers import Momentum
+from recollect.solve import Problem
+from recollect.targets import as_target
+
+Settings = dict[str, Tensor]
+"""Each trial setting as a ``[T]`` tensor."""
+
+
+def _kkt(attack: AttackConfig, settings: Settings) -> Objective:
+    return KKT(
+        candidates=attack.candidates,
+        smoothing=settings["smoothing"],
+        dual_min=settings["dual_min"],
+        layer_weights=attack.layer_weights,
+        floor_weight=attack.dual_floor_weight,
+    )
+
+
+def _activation(attack: AttackConfig, settings: Settings) -> Objective:
+    del attack
+    return ActivationMaximisation(smoothing=settings["smoothing"])
+
+
+OBJECTIVES: dict[str, Callable[[AttackConfig, Settings], Objective]] = {
+    "kkt": _kkt,
+    "activation": _activation,
+}
+
+
+def build_problem(
+    net: nn.Module, sample_shape: tuple[int, ...], attack: AttackConfig, seed: int, device: torch.device
+) -> Problem:
+    """Everything ``solve`` needs, on the device, in the precision asked for."""
+    dtype = torch.float64 if attack.precision == "fp64" else torch.float32
+    target = as_target(net, sample_shape, attack.target, dtype, device)
+    _require_one_output(net, sample_shape)
+    parameter_weights(target, attack.layer_weights)
+    settings = {
+        name: torch.tensor([getattr(trial, name) for trial in attack.trials], dtype=dtype, device=device)
+        for name in type(attack.trials[0]).model_fields
+    }
+    return Problem(
+        target=target,
+        objective=OBJECTIVES[attack.method](attack, settings),
+        candidates=Pixels(attack.candidates, target.sample_shape, settings["init_scale"]),
+        optimiser=Momentum({"x": settings["lr_x"], "duals": settings["lr_duals"]}, attack.momentum),
+        labels=binary_labels(attack.candidates).to(device),
+        rng=TrialRng(seed, tuple(range(len(attack.trials))), dtype, device),
+        steps=attack.steps,
+        priors={"box": partial(_weighted_box, attack.box_weight)} if attack.box_weight else {},
+        schedule=attack.schedule,
+        precision=attack.precision,
+    )
+
+
+def first_layer_rows(net: nn.Module, sample_shape: tuple[int, ...]) -> Tensor:
+    """Weight visualisation (Haim 2022, section 5.4): rows of the first layer, ``[1, units, *sample]``."""
+    first = next((part for part in net.modules() if isinstance(part, nn.Linear)), None)
+    if first is None or first.in_features != math.prod(sample_shape):
+        raise RecollectError(
+            f"weight visualisation needs a first Linear layer that sees all {math.prod(sample_shape)} inputs; "
+            "this network has none."
+        )
+    return first.weight.detach().float().reshape(1, -1, *sample_shape)
+
+
+def _weighted_box(weight: float, x: Tensor) -> Tensor:
+    return weight * priors.box(x)
+
+
+def _require_one_output(net: nn.Module, sample_shape: tuple[int, ...]) -> None:
+    dtype = next(net.parameters()).dtype
+    was_training = net.training
+    try:
+        with torch.no_grad():
+            outputs = net.eval()(torch.zeros(2, *sample_shape, dtype=dtype, device=next(net.parameters()).device))
+    except RuntimeError as error:
+        reason = str(error).splitlines()[0]
+        raise RecollectError(f"the network does not accept inputs of shape {list(sample_shape)}: {reason}.") from error
+    finally:
+        net.train(was_training)
+    if outputs.shape not in ((2, 1), (2,)):
+        raise RecollectError(
+            f"the network returns {list(outputs.shape)} for 2 inputs; the binary attack needs one output per input."
+        )

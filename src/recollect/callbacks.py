@@ -1,0 +1,91 @@
+"""What happens beside the search: traces, checkpoints, trackers. None of it changes the search."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+from recollect.core import RecollectError
+from recollect.runs import RunFolder
+from recollect.solve import Problem, Snapshot, State, initial_state
+
+CHECKPOINT = "checkpoint.safetensors"
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One line of ``trace.jsonl`` per call: every term of every trial."""
+
+    folder: RunFolder
+    every: int
+    started: float = field(default_factory=time.monotonic)
+
+    def __call__(self, snapshot: Snapshot) -> None:
+        state = snapshot.state
+        terms = {name: value.tolist() for name, value in state.terms.items()}
+        line = {"step": snapshot.step, "seconds": round(time.monotonic() - self.started, 3)}
+        self.folder.append_line("trace.jsonl", line | {"alive": int(state.alive.sum()), "terms": terms})
+
+
+@dataclass
+class Checkpoint:
+    """Saves the whole state, at most once in ``seconds``, so that a killed run goes on where it was."""
+
+    folder: RunFolder
+    every: int
+    seconds: float = 20.0
+    _last: float = field(default_factory=time.monotonic)
+
+    def __call__(self, snapshot: Snapshot) -> None:
+        if time.monotonic() - self._last >= self.seconds:
+            self.folder.write_tensors(CHECKPOINT, _flattened(snapshot.state))
+            self._last = time.monotonic()
+
+
+def read_checkpoint(folder: RunFolder, problem: Problem) -> State | None:
+    """The saved state, on the problem's device; None when the run never got that far."""
+    if not folder.has(CHECKPOINT):
+        return None
+    saved = folder.read_tensors(CHECKPOINT)
+    blank = initial_state(problem)
+    expected = _flattened(blank)
+    if {name: value.shape for name, value in saved.items()} != {name: v.shape for name, v in expected.items()}:
+        raise RecollectError(
+            f"the checkpoint in '{folder.path}' belongs to other settings than its config.toml; "
+            "start anew with --overwrite."
+        )
+
+    def group(prefix: str) -> dict[str, Tensor]:
+        names = [name for name in saved if name.startswith(prefix)]
+        return {name.removeprefix(prefix): saved[name].to(problem.rng.device) for name in names}
+
+    device = problem.rng.device
+    return State(
+        step=saved["step"].to(device),
+        variables=group("variables."),
+        optimiser=group("optimiser."),
+        alive=saved["alive"].to(device),
+        terms=group("terms."),
+    )
+
+
+def _flattened(state: State) -> dict[str, Tensor]:
+    groups = {"variables": state.variables, "optimiser": state.optimiser, "terms": state.terms}
+    named = {f"{prefix}.{name}": value for prefix, group in groups.items() for name, value in group.items()}
+    return {"step": state.step, "alive": state.alive, **named}
+
+
+@dataclass(frozen=True)
+class Tracker:
+    """Hands every term's values to a function ``log(name, value, step)``: the common shape of all trackers."""
+
+    log: Callable[[str, float, int], None]
+    every: int = 100
+
+    def __call__(self, snapshot: Snapshot) -> None:
+        for name, values in snapshot.state.terms.items():
+            for trial, value in enumerate(values.tolist()):
+                self.log(f"{name}/trial_{trial}", value, snapshot.step)

@@ -1,0 +1,5 @@
+"""How candidates are parametrised (`recollect.core.Candidates`)."""
+
+from recollect.candidates.pixels import Pixels
+
+__all__ = ["Pixels"]

@@ -1,0 +1,26 @@
+"""Candidates as plain pixels: every value of every sample is a variable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jaxtyping import Float
+from torch import Tensor
+
+from recollect.core import TrialRng, Variables, per_trial
+
+
+@dataclass(frozen=True)
+class Pixels:
+    """``x ~ sigma_x N(0, I)`` at the start (Haim 2022, section 5.2), one scale per trial."""
+
+    candidates: int
+    sample_shape: tuple[int, ...]
+    init_scale: Float[Tensor, " T"]
+
+    def init(self, rng: TrialRng) -> Variables:
+        noise = rng.normal("x", (self.candidates, *self.sample_shape))
+        return {"x": per_trial(self.init_scale, noise) * noise}
+
+    def decode(self, variables: Variables) -> Float[Tensor, "T m ..."]:
+        return variables["x"]

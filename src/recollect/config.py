@@ -1,0 +1,220 @@
+"""The whole of a run in one typed object, read from TOML. An unknown key is an error, never ignored."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import tomli_w
+import torch
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from recollect.config_errors import explain
+from recollect.core import RecollectError
+from recollect.zoo.architectures import MLPArchitecture
+from recollect.zoo.training import TrainingConfig
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class DataConfig(_Section):
+    """Which samples the network was trained on, and which ones of the same kind it never saw."""
+
+    name: str = "sample"
+    """A standard name, the toy set ``circle``, or a path to the user's own data."""
+    task: str = "odd_even"
+    n: int | None = Field(None, ge=2)
+    """Training samples, half from each class, in file order; all of them when left out."""
+    holdout: str | None = None
+    """Where held-out samples come from: a path, or by default the test split of a standard name."""
+    holdout_count: int | None = Field(None, ge=2)
+
+
+class SourceConfig(_Section):
+    """A network that exists already: a folder written by ``recollect train``, or Python code and weights."""
+
+    folder: str | None = None
+    module: str | None = None
+    weights: str | None = None
+    sample_shape: tuple[int, ...] | None = None
+
+
+class TrialSettings(_Section):
+    """What may differ between trials. Symbols of Haim 2022 in brackets."""
+
+    lr_x: float = Field(0.3, gt=0, allow_inf_nan=False)
+    lr_duals: float = Field(1e-3, gt=0, allow_inf_nan=False)
+    init_scale: float = Field(0.01, gt=0, allow_inf_nan=False)
+    """[sigma_x] standard deviation of the initial candidates."""
+    dual_min: float = Field(0.3, ge=0, allow_inf_nan=False)
+    """[lambda_min] multipliers below this are pushed up."""
+    smoothing: float = Field(100.0, gt=0, allow_inf_nan=False)
+    """[alpha] sharpness of ReLU's derivative, sigmoid(alpha z)."""
+
+
+class SearchConfig(_Section):
+    """Random settings, drawn anew for each trial: log-uniform, except the last two, which are uniform."""
+
+    trials: int = Field(ge=1)
+    lr_x: tuple[float, float] = (0.1, 1.0)
+    lr_duals: tuple[float, float] = (1e-3, 1.0)
+    init_scale: tuple[float, float] = (3e-4, 2e-2)
+    dual_min: tuple[float, float] = (0.2, 0.8)
+    smoothing: tuple[float, float] = (60.0, 200.0)
+
+    @model_validator(mode="after")
+    def _ranges_are_ranges(self) -> SearchConfig:
+        for name in TrialSettings.model_fields:
+            low, high = getattr(self, name)
+            if not (0 < low <= high < math.inf):
+                raise ValueError(f"{name} = [{low}, {high}] is no range; give two positive numbers, smaller first")
+        return self
+
+    def draw(self, seed: int) -> tuple[TrialSettings, ...]:
+        generator = torch.Generator().manual_seed(seed)
+        unit = torch.rand(self.trials, len(TrialSettings.model_fields), generator=generator, dtype=torch.float64)
+        return tuple(
+            TrialSettings(
+                **{name: self._place(name, share) for name, share in zip(TrialSettings.model_fields, row, strict=True)}
+            )
+            for row in unit.tolist()
+        )
+
+    def _place(self, name: str, share: float) -> float:
+        low, high = getattr(self, name)
+        if name in ("dual_min", "smoothing"):
+            return low + share * (high - low)
+        return math.exp(math.log(low) + share * (math.log(high) - math.log(low)))
+
+
+class AttackConfig(_Section):
+    """One attack: what is minimised, over how many candidates, for how long, with which trials."""
+
+    method: Literal["kkt", "activation", "weights"] = "kkt"
+    target: Literal["auto", "mlp", "module"] = "auto"
+    candidates: int = Field(1000, ge=1)
+    steps: int = Field(50_000, ge=1)
+    schedule: Literal["constant", "cosine"] = "constant"
+    precision: Literal["tf32", "fp32", "fp64"] = "tf32"
+    momentum: float = Field(0.9, ge=0, lt=1)
+    layer_weights: tuple[float, ...] | None = None
+    """Weight of each layer's residual, input side first; all 1 when left out, as published."""
+    dual_floor_weight: float = Field(5.0, ge=0)
+    box_weight: float = Field(1.0, ge=0)
+    """0 switches the prior off, for data that are not images."""
+    trials: tuple[TrialSettings, ...] = Field((TrialSettings(),), min_length=1)
+    search: SearchConfig | None = None
+    """Random settings instead of ``trials``; in a run folder they have been drawn and stand in ``trials``."""
+
+
+class MatchConfig(_Section):
+    """How candidates are compared with reference data, and what counts as recovered."""
+
+    distance: Literal["ncc", "l2"] = "ncc"
+    score: Literal["ncc", "ssim", "distance"] = "ncc"
+    quantile: float = Field(0.99, gt=0, lt=1)
+    vote_ratio: float = Field(1.1, ge=1)
+    each_candidate_once: bool = True
+    ssim_window: int = Field(3, ge=1)
+    scaling: Literal["stretch", "clamp"] = "stretch"
+    radius: float = Field(0.05, gt=0)
+    distil_min_dual: float = Field(0.0, ge=0)
+    distil_radius: float = Field(0.03, ge=0)
+
+
+class Config(_Section):
+    """A run: data, network, training, attack, baselines on the same network, judgement."""
+
+    name: str = Field("run", min_length=1)
+    title: str = ""
+    paper: str = ""
+    seed: int = Field(0, ge=0)
+    device: str = "auto"
+    data: DataConfig | None = None
+    source: SourceConfig | None = None
+    model: MLPArchitecture = MLPArchitecture()
+    training: TrainingConfig = TrainingConfig()
+    attack: AttackConfig = AttackConfig()
+    baselines: dict[str, AttackConfig] = Field(default_factory=dict)
+    match: MatchConfig = MatchConfig()
+
+
+def read_config(path: Path, overrides: Sequence[str] = ()) -> Config:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RecollectError(f"cannot read the configuration '{path}': {_reason(error)}.") from error
+    return parse_config(text, str(path), overrides)
+
+
+def parse_config(text: str, origin: str, overrides: Sequence[str] = ()) -> Config:
+    """A complete configuration from TOML text and ``path.to.key=value`` overrides."""
+    try:
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise RecollectError(f"'{origin}' is not valid TOML: {error}.") from error
+    for override in overrides:
+        _apply(raw, override)
+    try:
+        return Config.model_validate(raw)
+    except ValidationError as error:
+        raise RecollectError(explain(error, Config, origin)) from error
+
+
+def with_drawn_trials(config: Config) -> Config:
+    """The same run with every random setting written out, so that the run folder says what was run."""
+
+    def drawn(attack: AttackConfig) -> AttackConfig:
+        if attack.search is None:
+            return attack
+        return attack.model_copy(update={"trials": attack.search.draw(config.seed), "search": None})
+
+    baselines = {name: drawn(attack) for name, attack in config.baselines.items()}
+    return config.model_copy(update={"attack": drawn(config.attack), "baselines": baselines})
+
+
+def to_toml(config: Config) -> str:
+    return tomli_w.dumps(config.model_dump(mode="json", exclude_none=True))
+
+
+def _apply(raw: dict[str, Any], override: str) -> None:
+    path, equals, text = override.partition("=")
+    keys = path.strip().split(".")
+    if not equals or not all(keys):
+        raise RecollectError(f"--set needs path.to.key=value, got '{override}'; for example --set attack.steps=5000.")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text.strip()
+    node: Any = raw
+    for key in keys[:-1]:
+        node = _child(node, key, override)
+    if isinstance(node, list):
+        node[_position(node, keys[-1], override)] = value
+    elif isinstance(node, dict):
+        node[keys[-1]] = value
+    else:
+        raise RecollectError(f"--set {override}: '{keys[-2]}' is a value, not a section.")
+
+
+def _child(node: Any, key: str, override: str) -> Any:
+    if isinstance(node, list):
+        return node[_position(node, key, override)]
+    if not isinstance(node, dict):
+        raise RecollectError(f"--set {override}: '{key}' is inside a value, not a section.")
+    return node.setdefault(key, {})
+
+
+def _position(values: list[Any], key: str, override: str) -> int:
+    if not key.isdigit() or int(key) >= len(values):
+        raise RecollectError(f"--set {override}: '{key}' must be a position from 0 to {len(values) - 1}.")
+    return int(key)
+
+
+def _reason(error: Exception) -> str:
+    return error.strerror or str(error) if isinstance(error, OSError) else "it is not UTF-8 text"

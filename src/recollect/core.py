@@ -1,0 +1,130 @@
+"""The few ideas everything else is built from: axes, protocols, randomness per trial, errors.
+
+Axes, in this order wherever they occur: ``T`` trials (independent settings run together, one run is
+T = 1), ``m`` candidates per trial, ``C`` network outputs, then the shape of one sample. What may differ
+between trials is a ``[T]`` tensor; what shapes the computation (m, steps, architecture) is a plain number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+Variables = dict[str, Tensor]
+"""What the optimiser moves, each with a leading trial axis: ``{"x": [T, m, ...], "duals": [T, m]}``."""
+
+Terms = dict[str, Tensor]
+"""Named losses, each ``[T]``. Their sum is what a trial minimises."""
+
+Pullback = Callable[[Tensor, Collection[str] | None], dict[str, Tensor]]
+"""``pullback(cotangent [T, m, C], names) -> {name: [T, *parameter]}``, the sum over candidates of
+``<cotangent_i, dPhi(x_i)/dtheta>`` for the named parameters (all of them when ``names`` is None)."""
+
+
+class RecollectError(Exception):
+    """Something the user can put right. The message is one sentence: what we got, what is allowed, what next.
+
+    The command line prints it without a traceback and exits with code 2.
+    """
+
+
+class Target(Protocol):
+    """A trained network, seen from the attack: parameters, and derivatives with respect to them."""
+
+    params: Mapping[str, Tensor]
+    sample_shape: tuple[int, ...]
+
+    @property
+    def layers(self) -> Sequence[Sequence[str]]:
+        """Parameter names grouped by layer, input side first: what per-layer weights refer to."""
+        ...
+
+    def linearise(
+        self, x: Float[Tensor, "T m ..."], smoothing: Float[Tensor, " T"]
+    ) -> tuple[Float[Tensor, "T m C"], Pullback]:
+        """Outputs at the candidates, and the pullback of a cotangent to the parameters.
+
+        Both can be differentiated with respect to ``x``; the derivative of ReLU is
+        ``sigmoid(smoothing * z)`` everywhere, its value is unchanged (Haim 2022, appendix B.2).
+        """
+        ...
+
+
+class Objective(Protocol):
+    """What a trial minimises, apart from priors on the candidates themselves."""
+
+    def init(self, rng: TrialRng) -> Variables:
+        """Variables of the objective's own (multipliers), before the first step."""
+        ...
+
+    def __call__(
+        self, target: Target, x: Float[Tensor, "T m ..."], labels: Int[Tensor, " m"], variables: Variables
+    ) -> Terms: ...
+
+
+class Candidates(Protocol):
+    """How candidates are parametrised: as pixels, as the output of a network, ..."""
+
+    def init(self, rng: TrialRng) -> Variables: ...
+
+    def decode(self, variables: Variables) -> Float[Tensor, "T m ..."]: ...
+
+
+class Optimiser(Protocol):
+    """One update of the variables from their gradients."""
+
+    def init(self, variables: Variables) -> Variables: ...
+
+    def update(
+        self, variables: Variables, grads: Variables, state: Variables, rate: Tensor
+    ) -> tuple[Variables, Variables]:
+        """New variables and new state; ``rate`` is the schedule's factor at this step."""
+        ...
+
+
+@dataclass(frozen=True)
+class TrialRng:
+    """Random draws that belong to one trial each, so that a trial alone equals the same trial in a batch.
+
+    Draws are made on the CPU in float64 and then moved: the start of a run does not depend on the device.
+
+    >>> rng = TrialRng(seed=0, trials=(0, 1, 2), dtype=torch.float64, device=torch.device("cpu"))
+    >>> alone = TrialRng(seed=0, trials=(2,), dtype=torch.float64, device=torch.device("cpu"))
+    >>> bool((rng.normal("x", (4,))[2] == alone.normal("x", (4,))[0]).all())
+    True
+    """
+
+    seed: int
+    trials: tuple[int, ...]
+    dtype: torch.dtype
+    device: torch.device
+
+    def normal(self, purpose: str, shape: Sequence[int]) -> Float[Tensor, "T ..."]:
+        return self._draw(torch.randn, purpose, shape)
+
+    def uniform(self, purpose: str, shape: Sequence[int]) -> Float[Tensor, "T ..."]:
+        return self._draw(torch.rand, purpose, shape)
+
+    def _draw(self, sampler: Callable[..., Tensor], purpose: str, shape: Sequence[int]) -> Tensor:
+        draws = [
+            sampler(tuple(shape), generator=_generator(self.seed, trial, purpose), dtype=torch.float64)
+            for trial in self.trials
+        ]
+        return torch.stack(draws).to(device=self.device, dtype=self.dtype)
+
+
+def _generator(seed: int, trial: int, purpose: str) -> torch.Generator:
+    mixed = seed
+    for number in (trial, *purpose.encode()):
+        mixed = (mixed * 6364136223846793005 + number + 1442695040888963407) % 2**63
+    return torch.Generator().manual_seed(mixed)
+
+
+def per_trial(values: Tensor, like: Tensor) -> Tensor:
+    """``[T]`` reshaped to broadcast against ``[T, ...]``."""
+    return values.reshape(-1, *(1,) * (like.ndim - 1))

@@ -1,0 +1,69 @@
+"""Reconstruction from the stationarity condition of the margin problem (Haim 2022, section 3.2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from recollect.core import RecollectError, Target, Terms, TrialRng, Variables
+from recollect.objectives.cotangents import Cotangent, binary
+from recollect.priors import dual_floor
+
+
+@dataclass(frozen=True)
+class KKT:
+    """A trained network's parameters are a combination of its own gradients at the training samples.
+
+    ``stationarity = sum_l w_l || theta_l - (1/m) sum_i <c_i, dPhi(x_i)/dtheta_l> ||^2``  (Haim 2022, Eq. 6)
+
+    plus ``floor_weight * sum_i relu(lambda_min - lambda_i)^2``, as in the published code (the paper prints it
+    without the square). The division by m is the published code's: it only rescales the multipliers.
+    ``layer_weights`` of 1 is the published choice; with 1, 0, 0 the second layer's initial noise, most of the
+    loss, drops out, and so do the products it needs.
+    """
+
+    candidates: int
+    smoothing: Float[Tensor, " T"]
+    dual_min: Float[Tensor, " T"]
+    layer_weights: tuple[float, ...] | None = None
+    floor_weight: float = 5.0
+    cotangent: Cotangent = binary
+
+    def init(self, rng: TrialRng) -> Variables:
+        return {"duals": rng.uniform("duals", (self.candidates,))}
+
+    def __call__(
+        self, target: Target, x: Float[Tensor, "T m ..."], labels: Int[Tensor, " m"], variables: Variables
+    ) -> Terms:
+        duals = variables["duals"]
+        weights = parameter_weights(target, self.layer_weights)
+        outputs, pullback = target.linearise(x, self.smoothing)
+        cotangent = self.cotangent(duals, labels, outputs.detach())
+        combined = pullback(cotangent / x.shape[1], weights.keys())
+        residuals = [
+            weight * (target.params[name] - combined[name]).flatten(1).square().sum(dim=1)
+            for name, weight in weights.items()
+        ]
+        stationarity = torch.stack(residuals).sum(dim=0)
+        return {
+            "stationarity": stationarity,
+            "dual_floor": self.floor_weight * dual_floor(duals, self.dual_min),
+        }
+
+
+def parameter_weights(target: Target, layer_weights: tuple[float, ...] | None) -> dict[str, float]:
+    """Weight of each parameter that counts; layers with weight 0 are left out and never computed."""
+    if layer_weights is None:
+        return dict.fromkeys(target.params, 1.0)
+    if len(layer_weights) != len(target.layers):
+        raise RecollectError(
+            f"layer_weights has {len(layer_weights)} values, but the network has {len(target.layers)} layers "
+            "with parameters; give one weight per layer, input side first."
+        )
+    if not any(weight > 0 for weight in layer_weights):
+        raise RecollectError("layer_weights are all zero; at least one layer must count.")
+    pairs = zip(target.layers, layer_weights, strict=True)
+    return {name: weight for names, weight in pairs if weight > 0 for name in names}

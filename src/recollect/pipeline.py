@@ -1,0 +1,79 @@
+"""The stages of a run, in order: train, attack, baselines, match, report. Each can be done again or gone on with.
+
+The only module, beside the command line, that touches both sides of the wall: what searches gets the network and
+nothing else; training data enter for training, and again for judging.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from recollect.config import Config, read_config, to_toml, with_drawn_trials
+from recollect.core import RecollectError
+from recollect.devices import resolve_device
+from recollect.progress import Narrator
+from recollect.runs import RunFolder
+from recollect.stages.judging import match_stage, report_stage
+from recollect.stages.run import Run
+from recollect.stages.searching import attack_stage, baselines_stage
+from recollect.stages.training import train_stage
+
+PLANS = {
+    "train": ("train",),
+    "attack": ("attack",),
+    "judged": ("attack", "baselines", "match", "report"),
+    "reproduce": ("train", "attack", "baselines", "match", "report"),
+}
+
+
+def start(config: Config, out: Path, plan: str, narrator: Narrator, command: str, overwrite: bool = False) -> Run:
+    """A new run folder with its resolved configuration; nothing has been computed yet."""
+    resolve_device(config.device)
+    folder = RunFolder.create(out, config.name, PLANS[plan], overwrite)
+    config = with_drawn_trials(config)
+    folder.write_text("config.toml", to_toml(config))
+    return Run(folder, config, narrator, command)
+
+
+def resume(out: Path, narrator: Narrator, command: str, device: str | None = None) -> Run:
+    """A run that was interrupted, as its folder describes it."""
+    folder = RunFolder.open(out)
+    config = read_config(out / "config.toml")
+    if device is not None:
+        config = config.model_copy(update={"device": device})
+    return Run(folder, config, narrator, command)
+
+
+def go(run: Run) -> None:
+    """Every stage of the plan that is not done yet."""
+    with run.folder.locked():
+        for stage, state in run.folder.stages.items():
+            if state != "done":
+                run.folder.set_stage(stage, "running")
+                STAGES[stage](run)
+                run.folder.set_stage(stage, "done")
+
+
+def judge_again(run: Run) -> None:
+    """Match and report once more, after the data or the rule changed; the search is not touched."""
+    if not run.folder.has("candidates.safetensors"):
+        raise RecollectError(f"'{run.folder.path}' has no candidates yet; go on with --resume {run.folder.path}.")
+    with run.folder.locked():
+        run.folder.write_text("config.toml", to_toml(run.config))
+        match_stage(run)
+        report_stage(run)
+
+
+def report_again(run: Run) -> None:
+    with run.folder.locked():
+        report_stage(run)
+
+
+STAGES: dict[str, Callable[[Run], None]] = {
+    "train": train_stage,
+    "attack": attack_stage,
+    "baselines": baselines_stage,
+    "match": match_stage,
+    "report": report_stage,
+}

@@ -1,0 +1,73 @@
+"""What a person sees while something long runs. Everything goes to stderr; stdout is for results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from recollect.solve import Snapshot
+from recollect.zoo.training import Progress as TrainingProgress
+
+Advance = Callable[[int, str], None]
+"""``advance(done, detail)``"""
+
+
+class Narrator:
+    """Says what is being done, with a bar for what takes long; silent when asked to be."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        self.console = Console(stderr=True, quiet=quiet, highlight=False)
+
+    def say(self, text: str) -> None:
+        self.console.print(text, markup=False, soft_wrap=True)
+
+    @contextmanager
+    def bar(self, description: str, total: int, done: int = 0) -> Iterator[Advance]:
+        columns = (
+            TextColumn("  {task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[detail]}"),
+        )
+        with Progress(*columns, console=self.console, disable=self.console.quiet) as progress:
+            task = progress.add_task(description, total=total, completed=done, detail="")
+            yield lambda done, detail: progress.update(task, completed=done, detail=detail)
+
+
+@dataclass(frozen=True)
+class SearchBar:
+    """Moves the bar of an attack; shows the smallest loss of all trials."""
+
+    advance: Advance
+    every: int
+
+    def __call__(self, snapshot: Snapshot) -> None:
+        total = sum(snapshot.state.terms.values())
+        diverged = int((~snapshot.state.alive).sum())
+        note = f"  {diverged} diverged" if diverged else ""
+        self.advance(snapshot.step, f"loss {float(total.min()):.4g}{note}")
+
+
+@dataclass(frozen=True)
+class TrainingBar:
+    """Moves the bar of training; shows loss and error."""
+
+    advance: Advance
+    every: int
+
+    def __call__(self, progress: TrainingProgress) -> None:
+        self.advance(progress.epoch, f"loss {progress.loss:.2e}  error {progress.error:.1%}")

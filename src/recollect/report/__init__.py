@@ -1,0 +1,7 @@
+"""What a run found, on one page that needs nothing but the run folder."""
+
+from recollect.report.grid import pair_grid
+from recollect.report.page import write_report
+from recollect.report.pictures import write_pictures
+
+__all__ = ["pair_grid", "write_pictures", "write_report"]

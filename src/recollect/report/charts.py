@@ -1,0 +1,127 @@
+"""Charts of a run as matplotlib figures, made without pyplot: no global state, no display."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from io import BytesIO
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from recollect.report.curves import Curve, Trace
+from recollect.report.matches import Matches
+
+ACCENT, GREY, INK = "#0b7285", "#a3a9b1", "#2b2f36"
+_TERM_COLOURS = (ACCENT, "#c2571a", "#6b4fa0", "#7a7a2e", INK, GREY)
+_SIZE = (5.0, 3.3)  # inches; small on purpose, so that text stays readable when a phone shrinks the picture
+SCORE_NAMES = {"ncc": "NCC", "ssim": "SSIM", "distance": "distance"}
+
+
+def png(figure: Figure, dpi: int = 200) -> bytes:
+    """A figure as PNG."""
+    buffer = BytesIO()
+    figure.savefig(buffer, format="png", dpi=dpi, facecolor="white")
+    return buffer.getvalue()
+
+
+def score_scatter(matches: Matches) -> Figure:
+    """Score of every training sample against the network's output for it (Haim et al. 2022, Fig. 4).
+
+    Samples near the margin, those with small outputs, are the ones the attack can see.
+    """
+    figure, axes = _figure("network's output for the training sample", SCORE_NAMES[matches.score])
+    groups = ((True, ACCENT, "recovered"), (False, GREY, "not recovered"), (None, INK, "not judged"))
+    for recovered, colour, label in groups:
+        chosen = [sample for sample in matches.samples if sample.recovered is recovered]
+        outputs = [math.nan if sample.output is None else sample.output for sample in chosen]
+        scores = [sample.score(matches.score) for sample in chosen]
+        if chosen:
+            axes.scatter(outputs, scores, s=14, color=colour, alpha=0.8, linewidths=0, label=label)
+    _threshold_line(axes.axhline, matches.threshold)
+    _legend(axes)
+    return figure
+
+
+def score_histogram(matches: Matches) -> Figure:
+    """How training samples score, against held-out samples that the network never saw."""
+    figure, axes = _figure(SCORE_NAMES[matches.score], "share of samples")
+    training = _finite([sample.score(matches.score) for sample in matches.samples])
+    held_out = _finite(matches.null.get(matches.score, []))
+    together = [*training, *held_out]
+    edges = np.histogram_bin_edges(together or [0, 1], bins=30).tolist()
+    if held_out:
+        share = [1 / len(held_out)] * len(held_out)
+        axes.hist(held_out, edges, weights=share, color=GREY, alpha=0.7, label=f"held out ({len(held_out)})")
+    if training:
+        share = [1 / len(training)] * len(training)
+        label = f"training ({len(training)})"
+        axes.hist(training, edges, weights=share, color=ACCENT, histtype="step", linewidth=1.6, label=label)
+    _threshold_line(axes.axvline, matches.threshold)
+    _legend(axes)
+    return figure
+
+
+def attack_curves(trace: Trace) -> Figure:
+    """Every term of the loss in every trial during the attack; zero cannot be drawn on a log axis."""
+    figure, axes = _figure("step", "loss")
+    for place, (name, values) in enumerate(trace.terms.items()):
+        drawn = values.masked_fill(~(values > 0), math.nan).numpy()
+        colour = _TERM_COLOURS[place % len(_TERM_COLOURS)]
+        strength = max(0.25, 1 - 0.05 * drawn.shape[1])
+        for trial in range(drawn.shape[1]):
+            label = _plain(name) if trial == 0 else None
+            axes.plot(trace.steps, drawn[:, trial], color=colour, linewidth=1, alpha=strength, label=label)
+    _log_scale(axes, [value for values in trace.terms.values() for value in values.flatten().tolist()])
+    _legend(axes)
+    return figure
+
+
+def training_curve(curve: Curve) -> Figure:
+    """Loss and share of wrong labels while the target was trained; zero cannot be drawn on a log axis."""
+    figure, axes = _figure("epoch", "")
+    series = ((curve.loss, ACCENT, "loss"), (curve.error, GREY, "share of wrong labels"))
+    for values, colour, label in series:
+        drawn = [value if value > 0 else math.nan for value in values]
+        axes.plot(curve.epochs, drawn, color=colour, linewidth=1.4, label=label)
+    _log_scale(axes, [*curve.loss, *curve.error])
+    _legend(axes)
+    return figure
+
+
+def _figure(x_label: str, y_label: str) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=_SIZE, layout="constrained")
+    axes = figure.add_subplot()
+    axes.set_xlabel(x_label, color=INK)
+    axes.set_ylabel(y_label, color=INK)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(GREY)
+    axes.tick_params(colors=INK, color=GREY)
+    return figure, axes
+
+
+def _log_scale(axes: Axes, values: Sequence[float]) -> None:
+    # A log axis without a positive value has no limits and would warn.
+    if any(value > 0 for value in values):
+        axes.set_yscale("log")
+
+
+def _threshold_line(draw: Callable[..., object], threshold: float | None) -> None:
+    if threshold is not None:
+        draw(threshold, color=INK, linewidth=1, linestyle=(0, (4, 3)), label=f"threshold {threshold:.3f}")
+
+
+def _legend(axes: Axes) -> None:
+    if axes.get_legend_handles_labels()[1]:
+        axes.legend(frameon=False, fontsize=8.5, labelcolor=INK)
+
+
+def _finite(values: Sequence[float]) -> list[float]:
+    return [value for value in values if not math.isnan(value)]
+
+
+def _plain(name: str) -> str:
+    """A name from a file as a label: no mathematics between dollars, no signs the font lacks, not hidden."""
+    safe = name.encode("ascii", "backslashreplace").decode().replace("$", r"\$").replace("\n", " ")
+    return f" {safe[:40]}" if safe.startswith("_") else safe[:40]

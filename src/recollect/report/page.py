@@ -1,0 +1,90 @@
+"""The report: one HTML page that explains a run, readable offline and on its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from recollect.report import tables
+from recollect.report.charts import SCORE_NAMES
+from recollect.report.folder import Run, read_run
+from recollect.report.pictures import GRID_LIMIT, Picture, draw, grid_score, save_pictures
+from recollect.report.saving import save
+
+
+def write_report(run: Path) -> Path:
+    """Write ``report.html`` and its pictures into a run folder, from what the folder holds; return the page's path.
+
+    The page loads nothing: style and pictures are inside it, and it has no scripts.
+    """
+    contents = read_run(run)
+    pictures = draw(contents)
+    save_pictures(run, pictures)
+    return save(run / "report.html", render(contents, pictures).encode())
+
+
+def render(run: Run, pictures: dict[str, Picture]) -> str:
+    """The page as text. Everything that comes from the run folder is escaped."""
+    # The suffix .j2 hides .html from jinja2's own guess, so escaping is switched on for every template.
+    environment = Environment(
+        loader=PackageLoader("recollect.report", "."), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    return environment.get_template("page.html.j2").render(_context(run, pictures))
+
+
+def _context(run: Run, pictures: dict[str, Picture]) -> dict[str, Any]:
+    samples = () if run.matches is None else run.matches.samples
+    return {
+        "name": run.name,
+        "verdict": verdict(run),
+        "pictures": pictures,
+        "points": run.of_points,
+        "figures": tables.figure_rows(run),
+        "rule": tables.rule_facts(run.summary),
+        "grid_caption": grid_caption(run),
+        "score": SCORE_NAMES[run.matches.score] if run.matches is not None else "",
+        "null_known": run.matches is not None and bool(run.matches.null.get(run.matches.score)),
+        "sample_headings": tables.SAMPLE_HEADINGS,
+        "samples": [] if run.matches is None else tables.sample_rows(run.matches),
+        "samples_left_out": max(0, len(samples) - tables.SAMPLE_LIMIT),
+        "attack": tables.attack_facts(run),
+        "target": tables.target_facts(run.model),
+        "comparison_headings": tables.COMPARISON_HEADINGS,
+        "comparison": tables.comparison_rows(run),
+        "baselines": run.baselines,
+        "config": run.config_text,
+        "environment": tables.environment_facts(run),
+    }
+
+
+def verdict(run: Run) -> str:
+    """The run's own sentence; before matching, a sentence that says so."""
+    found = run.summary.get("verdict")
+    if isinstance(found, str) and found.strip():
+        return found
+    if run.matches is None:
+        return "No verdict yet: the candidates were not matched with reference data."
+    return "No verdict was recorded; the figures below say what was found."
+
+
+def grid_caption(run: Run) -> str:
+    """What the pair grid shows, or why there is none."""
+    if run.reference is None or run.matches is None:
+        if "candidates" in run.distilled and run.of_images:
+            total = len(run.distilled["candidates"])
+            return (
+                f"No reference data: the {min(total, GRID_LIMIT)} of {total} distilled candidates with the largest "
+                "multipliers, each stretched to full contrast and titled with its multiplier."
+            )
+        return "The run folder holds no pairs yet: the match stage with reference data writes them."
+    if not len(run.reference):
+        return "Matching left no pairs: the reference data hold no samples."
+    if not run.of_images:
+        return f"Samples of shape {list(run.sample_shape)} are not images, so there is no picture of them."
+    total = len(run.reference)
+    return (
+        f"The {min(total, GRID_LIMIT)} best of {total} training samples by {SCORE_NAMES[grid_score(run)]}, best first: "
+        "reconstruction above, training image below."
+    )

@@ -1,0 +1,198 @@
+"""The run folder: the only interface between search, judgement and report.
+
+Every file is written under a temporary name and renamed, so a kill at any moment leaves the old file or the new
+one. docs/run-folder.md describes the format.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import math
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from recollect import __version__
+from recollect.core import RecollectError
+
+FORMAT = 1
+
+
+class RunFolder:
+    """Reads and writes the files of one run. Stages are ``pending``, ``running`` or ``done``."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def create(cls, path: Path, name: str, plan: tuple[str, ...], overwrite: bool = False) -> RunFolder:
+        folder = cls(path)
+        if path.exists() and not path.is_dir():
+            raise RecollectError(f"'{path}' is a file; choose another folder with --out.")
+        if path.is_dir() and any(path.iterdir()):
+            if not folder.has("status.json"):
+                raise RecollectError(f"'{path}' holds other files and is no run folder; choose another with --out.")
+            if not overwrite:
+                raise RecollectError(
+                    f"'{path}' already holds a run; go on with --resume {path}, start anew with --overwrite, "
+                    "or choose another folder with --out."
+                )
+            with folder.locked():
+                shutil.rmtree(path)
+        with _explained(path):
+            path.mkdir(parents=True, exist_ok=True)
+        status = {
+            "format": FORMAT,
+            "version": __version__,
+            "name": name,
+            "stages": dict.fromkeys(plan, "pending"),
+        }
+        folder.write_json("status.json", status)
+        return folder
+
+    @classmethod
+    def open(cls, path: Path) -> RunFolder:
+        folder = cls(path)
+        if not folder.has("status.json"):
+            raise RecollectError(
+                f"'{path}' is no run folder (it has no status.json); give a folder that recollect wrote."
+            )
+        status = folder.read_json("status.json")
+        if not isinstance(status, dict) or status.get("format") != FORMAT:
+            found = status.get("format") if isinstance(status, dict) else None
+            raise RecollectError(
+                f"'{path}' has run folder format {found}, this version of recollect ({__version__}) reads format "
+                f"{FORMAT}; use the version that wrote it."
+            )
+        if not isinstance(status.get("stages"), dict) or not isinstance(status.get("name"), str):
+            raise RecollectError(f"'{path / 'status.json'}' is damaged: it does not list the stages of a run.")
+        return folder
+
+    @property
+    def stages(self) -> dict[str, str]:
+        return self.read_json("status.json")["stages"]
+
+    def set_stage(self, stage: str, value: str) -> None:
+        status = self.read_json("status.json")
+        status["stages"][stage] = value
+        self.write_json("status.json", status)
+
+    def has(self, name: str) -> bool:
+        return (self.path / name).is_file()
+
+    def subfolder(self, name: str) -> RunFolder:
+        return RunFolder(self.path / name)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """One process at a time works on a run folder; the lock goes with the process, however it ends."""
+        with _explained(self.path), (self.path / ".lock").open("w") as handle:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise RecollectError(
+                    f"another process is working on '{self.path}'; wait for it or choose --out."
+                ) from error
+            yield
+
+    def read_json(self, name: str) -> Any:
+        try:
+            return json.loads((self.path / name).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise RecollectError(f"'{self.path / name}' cannot be read: {_brief(error)}.") from error
+
+    def write_json(self, name: str, value: Any) -> None:
+        text = json.dumps(_without_nan(value), indent=2, allow_nan=False) + "\n"
+        self.write_text(name, text)
+
+    def update_summary(self, values: Mapping[str, Any]) -> None:
+        """``summary.json`` grows as stages finish."""
+        known = self.read_json("summary.json") if self.has("summary.json") else {}
+        self.write_json("summary.json", known | dict(values))
+
+    def write_text(self, name: str, text: str) -> None:
+        self._write(name, lambda path: path.write_text(text, encoding="utf-8"))
+
+    def write_tensors(self, name: str, tensors: Mapping[str, Tensor]) -> None:
+        plain = {key: value.detach().cpu().contiguous() for key, value in tensors.items()}
+        self._write(name, lambda path: save_file(plain, path, metadata={"format": str(FORMAT)}))
+
+    def read_tensors(self, name: str) -> dict[str, Tensor]:
+        try:
+            return load_file(self.path / name)
+        except (OSError, SafetensorError, ValueError) as error:
+            raise RecollectError(f"'{self.path / name}' cannot be read: {_brief(error)}.") from error
+
+    def remove(self, name: str) -> None:
+        (self.path / name).unlink(missing_ok=True)
+
+    def append_line(self, name: str, value: Any) -> None:
+        with _explained(self.path / name), (self.path / name).open("a", encoding="utf-8") as handle:
+            handle.write(json.dumps(_without_nan(value), allow_nan=False) + "\n")
+
+    def keep_lines(self, name: str, key: str, largest: int) -> None:
+        """Drop lines written after the state that a run is resumed from; they will be written again."""
+        if self.has(name):
+            kept = [line for line in self.read_lines(name) if line[key] <= largest]
+            self.write_text(name, "".join(json.dumps(line) + "\n" for line in kept))
+
+    def read_lines(self, name: str) -> list[dict[str, Any]]:
+        lines = (self.path / name).read_text(encoding="utf-8").splitlines()
+        parsed = []
+        for line in lines:
+            try:
+                parsed.append(json.loads(line))
+            except ValueError:
+                break  # a kill in the middle of a line: what follows is not there either
+        return parsed
+
+    def _write(self, name: str, write: Callable[[Path], Any]) -> None:
+        path = self.path / name
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        with _explained(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                write(temporary)
+                os.replace(temporary, path)
+            finally:
+                temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        if getattr(error, "errno", None) == errno.ENOSPC or "No space left" in str(error):
+            raise RecollectError(
+                f"no space left on the device while writing '{path}'; free some and go on with --resume."
+            ) from error
+        raise RecollectError(f"cannot write '{path}': {_brief(error)}.") from error
+
+
+def _without_nan(value: Any) -> Any:
+    """JSON has no NaN and no infinity; both become null."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: _without_nan(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(inner) for inner in value]
+    if isinstance(value, Tensor):
+        return _without_nan(value.tolist())
+    return value
+
+
+def _brief(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return f"it is damaged or incomplete ({str(error).splitlines()[0][:100] if str(error) else type(error).__name__})"

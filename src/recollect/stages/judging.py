@@ -1,0 +1,133 @@
+"""The stages that judge: candidates against training and held-out samples, then the report.
+
+Reads the run folder, adds ``matches.json``, ``pairs.safetensors``, ``distilled.safetensors`` and figures to
+``summary.json``. Nothing here reaches back into the search.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from recollect.analysis import Judgement, MatchRule, distil, judge, scaled_reconstruction, summarise
+from recollect.config import Config, read_config
+from recollect.core import RecollectError
+from recollect.data import TaskData
+from recollect.datasets import heldout_data, training_data
+from recollect.report import write_report
+from recollect.runs import RunFolder
+from recollect.stages.run import Run
+from recollect.stages.verdict import verdict
+
+
+def match_stage(run: Run) -> None:
+    """Judge the attack and every baseline; without reference data, rank what the attack found."""
+    if run.config.data is None:
+        _distil(run.folder, run.config)
+        run.folder.update_summary({"verdict": verdict(run.folder.read_json("summary.json"))})
+        return
+    data = training_data(run.config)
+    heldout = heldout_data(run.config, data.mean)
+    luck = "no held-out samples" if heldout is None else f"{len(heldout.x)} held-out ones"
+    run.narrator.say(f"Matching candidates with {len(data.x)} training samples and {luck}")
+    net, _ = run.network()
+    judge_run(run.folder, run.config, net, data, heldout, run.device)
+    for name in run.config.baselines:
+        folder = run.folder.subfolder(f"baselines/{name}")
+        judge_run(folder, read_config(folder.path / "config.toml"), net, data, heldout, run.device)
+        folder.set_stage("match", "done")
+
+
+def report_stage(run: Run) -> None:
+    path = write_report(run.folder.path)
+    run.narrator.say(f"Report written to {path}")
+
+
+def judge_run(
+    folder: RunFolder,
+    config: Config,
+    net: nn.Module,
+    data: TaskData,
+    heldout: TaskData | None,
+    device: torch.device,
+) -> None:
+    candidates = folder.read_tensors("candidates.safetensors")["candidates"]
+    if candidates.shape[2:] != data.x.shape[1:]:
+        raise RecollectError(
+            f"candidates in '{folder.path}' have shape {list(candidates.shape[2:])}, the reference data "
+            f"{list(data.x.shape[1:])}; give the data this network was trained on."
+        )
+    pool = candidates.flatten(0, 1)
+    if config.match.score == "distance":
+        pool = _distil(folder, config)
+    judgement = judge(
+        pool.to(device),
+        data.x.to(device),
+        data.mean.to(device),
+        None if heldout is None else heldout.x.to(device),
+        _rule(config),
+        config.match.score,
+        config.match.quantile,
+    )
+    _write(folder, net, data, judgement, candidates.shape[1])
+
+
+def _distil(folder: RunFolder, config: Config) -> Tensor:
+    """What someone without the data would keep: ranked by multiplier, small ones and near-duplicates dropped."""
+    saved = folder.read_tensors("candidates.safetensors")
+    pool = saved["candidates"].flatten(0, 1)
+    # Activation maximisation and weights have no multipliers: all count the same.
+    duals = saved["duals"].flatten() if "duals" in saved else torch.full((len(pool),), torch.inf).nan_to_num()
+    kept = distil(pool, duals, config.match.distil_min_dual, config.match.distil_radius, config.match.distance)
+    folder.write_tensors("distilled.safetensors", {"candidates": pool[kept], "duals": duals[kept]})
+    folder.update_summary({"distilled": len(kept)})
+    return pool[kept]
+
+
+def _write(folder: RunFolder, net: nn.Module, data: TaskData, judgement: Judgement, m: int) -> None:
+    matches = judgement.matches
+    mean = data.mean.to(matches.reconstruction)
+    points = matches.ssim is None
+    shown = matches.reconstruction if points else scaled_reconstruction(matches, mean)
+    folder.write_tensors("pairs.safetensors", {"reconstruction": shown.float(), "reference": data.images.float()})
+    threshold = None if judgement.threshold is None else judgement.threshold.value
+    null = {} if judgement.null is None else {"ncc": judgement.null.ncc, "ssim": judgement.null.ssim}
+    rows = _rows(net, data, judgement, m)
+    folder.write_json("matches.json", {"score": judgement.score, "threshold": threshold, "samples": rows, "null": null})
+    summary = folder.read_json("summary.json") | summarise(judgement)
+    folder.update_summary(summary | {"verdict": verdict(summary)})
+
+
+@torch.no_grad()
+def _rows(net: nn.Module, data: TaskData, judgement: Judgement, m: int) -> list[dict[str, Any]]:
+    matches = judgement.matches
+    outputs = net(data.x.to(next(net.parameters()).dtype))[:, 0]
+    columns: dict[str, Any] = {
+        "index": data.indices,
+        "label": data.y,
+        "output": outputs,
+        "ncc": matches.ncc,
+        "ssim": matches.ssim,
+        "psnr": matches.psnr,
+        "distance": matches.distance,
+        "votes": matches.votes,
+        "recovered": judgement.recovered,
+    }
+    n = len(data.x)
+    listed = {name: [None] * n if value is None else value.tolist() for name, value in columns.items()}
+    places = [None if flat < 0 else divmod(flat, m) for flat in matches.candidate.tolist()]
+    return [{name: listed[name][i] for name in columns} | {"candidate": places[i]} for i in range(n)]
+
+
+def _rule(config: Config) -> MatchRule:
+    chosen = config.match
+    return MatchRule(
+        distance=chosen.distance,
+        vote_ratio=chosen.vote_ratio,
+        each_candidate_once=chosen.each_candidate_once,
+        ssim_window=chosen.ssim_window,
+        scaling=chosen.scaling,
+        radius=chosen.radius,
+    )

@@ -1,0 +1,33 @@
+"""A run while it is worked on: its folder, its configuration, and how to speak of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from recollect.config import Config
+from recollect.devices import resolve_device
+from recollect.networks import load_network, load_source
+from recollect.progress import Narrator
+from recollect.runs import RunFolder
+
+
+@dataclass(frozen=True)
+class Run:
+    folder: RunFolder
+    config: Config
+    narrator: Narrator
+    command: str
+
+    @property
+    def device(self) -> torch.device:
+        return resolve_device(self.config.device)
+
+    def network(self) -> tuple[nn.Module, tuple[int, ...]]:
+        """The network under attack and the shape of one of its inputs."""
+        if self.config.source is not None:
+            return load_source(self.config.source)
+        net, facts = load_network(self.folder.path)
+        return net, facts.sample_shape

@@ -1,0 +1,105 @@
+"""The stage that searches: one attack on one network, into one run folder."""
+
+from __future__ import annotations
+
+import time
+
+import torch
+from torch import Tensor
+
+from recollect import __version__
+from recollect.api import Reconstruction, as_reconstruction, weight_rows
+from recollect.build import build_problem
+from recollect.callbacks import CHECKPOINT, Checkpoint, Trace, read_checkpoint
+from recollect.config import AttackConfig, to_toml
+from recollect.progress import SearchBar
+from recollect.runs import RunFolder
+from recollect.solve import solve
+from recollect.stages.run import Run
+
+
+def attack_stage(run: Run) -> None:
+    _attack(run, run.config.attack, run.folder, "candidates")
+
+
+def baselines_stage(run: Run) -> None:
+    """Every other attack that the configuration asks for, each in a run folder of its own inside this one."""
+    for name, attack in run.config.baselines.items():
+        folder = run.folder.subfolder(f"baselines/{name}")
+        if not folder.has("status.json"):
+            folder = RunFolder.create(folder.path, name, ("attack", "match"))
+            alone = run.config.model_copy(update={"attack": attack, "baselines": {}})
+            folder.write_text("config.toml", to_toml(alone))
+        if folder.stages["attack"] != "done":
+            _attack(run, attack, folder, f"baseline {name}")
+            folder.set_stage("attack", "done")
+
+
+def _attack(run: Run, attack: AttackConfig, folder: RunFolder, what: str) -> None:
+    net, sample_shape = run.network()
+    started = time.monotonic()
+    if attack.method == "weights":
+        found = weight_rows(net, sample_shape)
+        _save(run, attack, folder, found, None, time.monotonic() - started)
+        return
+    problem = build_problem(net, sample_shape, attack, run.config.seed, run.device)
+    state = read_checkpoint(folder, problem)
+    done = 0 if state is None else int(state.step)
+    folder.keep_lines("trace.jsonl", "step", done)
+    trials = len(attack.trials)
+    settings = "1 trial" if trials == 1 else f"{trials} trials"
+    run.narrator.say(
+        f"Searching for {what} by {attack.method}: {settings} of {attack.candidates} candidates, "
+        f"{attack.steps} steps ({run.device}, {attack.precision})"
+    )
+    with run.narrator.bar("searching", attack.steps, done) as advance:
+        often, seldom = max(1, attack.steps // 500), max(1, attack.steps // 200)
+        callbacks = [SearchBar(advance, seldom), Trace(folder, seldom), Checkpoint(folder, often)]
+        before = problem.candidates.decode(problem.candidates.init(problem.rng))
+        state = solve(problem, callbacks, state)
+    _save(run, attack, folder, as_reconstruction(problem, state), before, time.monotonic() - started)
+    folder.remove(CHECKPOINT)
+
+
+def _save(
+    run: Run,
+    attack: AttackConfig,
+    folder: RunFolder,
+    found: Reconstruction,
+    before: Tensor | None,
+    seconds: float,
+) -> None:
+    tensors = {
+        "candidates": found.candidates.float(),
+        "labels": found.labels,
+        "diverged": found.diverged.byte(),
+    }
+    if found.duals is not None:
+        tensors["duals"] = found.duals.float()
+    if before is not None and before[0, 0].numel() == 2:
+        tensors["start"] = before.float()  # so small that the figure of the 2-D experiment may have it
+    folder.write_tensors("candidates.safetensors", tensors)
+    trials, m = found.candidates.shape[:2]
+    steps = 0 if attack.method == "weights" else attack.steps
+    folder.write_json(
+        "summary.json",
+        {
+            "command": run.command,
+            "version": __version__,
+            "torch": torch.__version__,
+            "device": _device_name(run.device),
+            "dtype": attack.precision,
+            "method": attack.method,
+            "seed": run.config.seed,
+            "trials": trials,
+            "diverged_trials": int(found.diverged.sum()),
+            "candidates": m,
+            "steps": steps,
+            "seconds": seconds,
+            "ms_per_step_per_trial": 1000 * seconds / (steps * trials) if steps else None,
+        },
+    )
+
+
+def _device_name(device: torch.device) -> str:
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else str(device)

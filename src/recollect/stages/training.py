@@ -1,0 +1,114 @@
+"""The stage that makes a target: train, with a curve and a way back after a kill."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from recollect.config import Config
+from recollect.core import RecollectError
+from recollect.datasets import heldout_data, training_data
+from recollect.networks import NetworkFacts, save_network
+from recollect.progress import TrainingBar
+from recollect.runs import RunFolder
+from recollect.stages.run import Run
+from recollect.zoo import build_network, train
+from recollect.zoo.training import Progress, TrainingState
+
+UNFINISHED = "training.safetensors"
+
+
+def train_stage(run: Run) -> None:
+    """Train the network that the configuration describes, and save it under ``model/``."""
+    config, folder = run.config, run.folder.subfolder("model")
+    data = training_data(config)
+    net = build_network(config.model, tuple(data.x.shape[1:]), config.seed)
+    state = _training_state(folder, net)
+    done = 0 if state is None else state.epoch
+    epochs = config.training.epochs
+    source = "" if config.data is None else f" of {config.data.name}"
+    where = f"({run.device}, {config.training.dtype})"
+    run.narrator.say(f"Training {_shape_of(net)} on {len(data.x)} samples{source} {where}")
+    started = time.monotonic()
+    with run.narrator.bar("training", epochs, done) as advance:
+        callbacks = [
+            TrainingBar(advance, max(1, epochs // 100)),
+            _Curve(folder, max(1, epochs // 200)),
+            _SavedWeights(folder, max(1, epochs // 200)),
+        ]
+        last = train(net, data.x, data.y, config.training, config.seed, run.device, callbacks, state)
+    facts = {
+        "epochs": last.epoch,
+        "loss": last.loss,
+        "error": last.error,
+        "seconds": time.monotonic() - started,
+    }
+    facts["test_error"] = _test_error(net, config, data.mean)
+    save_network(
+        folder,
+        net,
+        NetworkFacts(architecture=config.model, sample_shape=tuple(data.x.shape[1:]), training=facts),
+    )
+    folder.remove(UNFINISHED)
+    run.narrator.say(f"  loss {last.loss:.2e}, training error {last.error:.1%} after {last.epoch} epochs")
+
+
+@dataclass(frozen=True)
+class _Curve:
+    """The training curve, a line per call."""
+
+    folder: RunFolder
+    every: int
+
+    def __call__(self, progress: Progress) -> None:
+        line = {"epoch": progress.epoch, "loss": progress.loss, "error": progress.error}
+        self.folder.append_line("curve.jsonl", line)
+
+
+@dataclass
+class _SavedWeights:
+    """Unfinished training, saved at most every 20 seconds."""
+
+    folder: RunFolder
+    every: int
+    last: float = 0.0
+
+    def __call__(self, progress: Progress) -> None:
+        now = time.monotonic()
+        self.last = self.last or now
+        if now - self.last >= 20:
+            epoch = torch.tensor(progress.epoch)
+            self.folder.write_tensors(UNFINISHED, {"epoch": epoch, **progress.params})
+            self.last = now
+
+
+def _training_state(folder: RunFolder, net: nn.Module) -> TrainingState | None:
+    folder.path.mkdir(parents=True, exist_ok=True)
+    if not folder.has(UNFINISHED):
+        folder.remove("curve.jsonl")
+        return None
+    saved = folder.read_tensors(UNFINISHED)
+    epoch = int(saved.pop("epoch", torch.tensor(-1)))
+    if epoch < 0 or {k: v.shape for k, v in saved.items()} != {k: v.shape for k, v in net.state_dict().items()}:
+        raise RecollectError(
+            f"'{folder.path / 'training.safetensors'}' does not fit config.toml; start with --overwrite."
+        )
+    folder.keep_lines("curve.jsonl", "epoch", epoch)
+    return TrainingState(epoch, saved)
+
+
+@torch.no_grad()
+def _test_error(net: nn.Module, config: Config, mean: Tensor) -> float | None:
+    heldout = heldout_data(config, mean)
+    if heldout is None:
+        return None
+    outputs = net(heldout.x.to(next(net.parameters()).dtype))[:, 0]
+    return float((outputs * heldout.y <= 0).double().mean())
+
+
+def _shape_of(net: nn.Module) -> str:
+    widths = [(part.in_features, part.out_features) for part in net.modules() if isinstance(part, nn.Linear)]
+    return "-".join(str(width) for width in (widths[0][0], *(out for _, out in widths)))

@@ -1,0 +1,93 @@
+"""Any ``nn.Module`` as a target: functional calls, reverse mode, vmap over trials."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from recollect.core import Pullback, RecollectError
+from recollect.targets.smooth_relu import SmoothReLUMode
+
+
+class ModuleTarget:
+    """A network whose gradients come from autograd. Slower than a hand-derived target, and never limited.
+
+    The module is used in evaluation mode and is not changed: parameters and buffers are copied.
+
+    >>> target = ModuleTarget(nn.Sequential(nn.Flatten(), nn.Linear(4, 1)), (1, 2, 2))
+    >>> outputs, pullback = target.linearise(torch.zeros(3, 5, 1, 2, 2), torch.ones(3))
+    >>> outputs.shape, pullback(torch.ones(3, 5, 1), None)["1.bias"].shape
+    (torch.Size([3, 5, 1]), torch.Size([3, 1]))
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        sample_shape: tuple[int, ...],
+        dtype: torch.dtype | None = None,
+        device: torch.device | None = None,
+    ) -> None:
+        self.sample_shape = tuple(sample_shape)
+        self._module = module
+        floating = {"dtype": dtype, "device": device}
+        self.params = {name: p.detach().clone().to(**floating) for name, p in module.named_parameters()}
+        self.buffers = {
+            name: b.detach().clone().to(device=device, dtype=dtype if b.is_floating_point() else None)
+            for name, b in module.named_buffers()
+        }
+        if not self.params:
+            raise RecollectError("the network has no parameters, so there is nothing to reconstruct from.")
+
+    @property
+    def layers(self) -> list[list[str]]:
+        """Parameters of one submodule form a layer: ``fc1.weight`` and ``fc1.bias`` belong together."""
+        grouped: dict[str, list[str]] = {}
+        for name in self.params:
+            grouped.setdefault(name.rpartition(".")[0], []).append(name)
+        return list(grouped.values())
+
+    def linearise(
+        self, x: Float[Tensor, "T m ..."], smoothing: Float[Tensor, " T"]
+    ) -> tuple[Float[Tensor, "T m C"], Pullback]:
+        trials = x.shape[0]
+        # One copy of the parameters per trial, as a view: gradients then come out per trial.
+        params = {name: p.expand(trials, *p.shape).requires_grad_() for name, p in self.params.items()}
+        with torch.enable_grad():
+            outputs = self._outputs(params, x, smoothing)
+
+        def pullback(cotangent: Tensor, names: Collection[str] | None = None) -> dict[str, Tensor]:
+            wanted = list(params) if names is None else [name for name in params if name in names]
+            grads = torch.autograd.grad(
+                outputs,
+                [params[name] for name in wanted],
+                cotangent,
+                create_graph=True,
+                materialize_grads=True,
+            )
+            return dict(zip(wanted, grads, strict=True))
+
+        return outputs, pullback
+
+    def _outputs(self, params: dict[str, Tensor], x: Tensor, smoothing: Tensor) -> Tensor:
+        def one_trial(params: dict[str, Tensor], x: Tensor, smoothing: Tensor) -> Tensor:
+            with SmoothReLUMode(smoothing):
+                return functional_call(self._module, {**params, **self.buffers}, (x,))
+
+        was_training = self._module.training
+        self._module.eval()
+        try:
+            outputs = vmap(one_trial)(params, x, smoothing)
+        finally:
+            self._module.train(was_training)
+        if outputs.ndim == 2:
+            outputs = outputs.unsqueeze(-1)
+        if outputs.ndim != 3:
+            shape = list(outputs.shape[1:])
+            raise RecollectError(
+                f"the network returns {shape} for {x.shape[1]} inputs; it must return one row of outputs per input."
+            )
+        return outputs

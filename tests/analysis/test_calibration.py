@@ -1,0 +1,108 @@
+"""The null distribution: what it promises when nothing leaks, and that it sees what does."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect.analysis import MatchRule, candidate_pool, judge, match, null_scores, null_threshold
+from recollect.core import RecollectError
+
+
+def gaussian(seed: int, *shape: int) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+@given(
+    scores=st.lists(st.integers(-20, 20), min_size=1, max_size=60), percent=st.sampled_from([50, 80, 90, 99])
+)
+def test_threshold_is_the_smallest_that_keeps_the_promise(scores, percent):
+    """By counting, in whole numbers: the least rank r with (k + 1 - r) / (k + 1) <= 1 - q, or the last."""
+    k, ranked = len(scores), sorted(scores)
+    enough = [r for r in range(1, k + 1) if 100 * (k + 1 - r) <= (100 - percent) * (k + 1)]
+    rank = enough[0] if enough else k
+    threshold = null_threshold(torch.tensor(scores, dtype=torch.float64), percent / 100)
+    assert threshold.value == ranked[rank - 1]
+    assert threshold.false_positive_rate == pytest.approx((k + 1 - rank) / (k + 1))
+    assert (threshold.false_positive_rate <= 1 - percent / 100 + 1e-12) == bool(enough)
+
+
+def test_few_null_scores_promise_what_they_can():
+    threshold = null_threshold(torch.tensor([0.1, 0.4, 0.2]), 0.99)
+    assert threshold.value == pytest.approx(0.4)
+    assert threshold.false_positive_rate == 1 / 4
+    assert threshold.null_count == 3
+
+
+def test_threshold_refuses_nonsense():
+    with pytest.raises(RecollectError, match="between 0 and 1"):
+        null_threshold(torch.ones(3), 1.0)
+    with pytest.raises(RecollectError, match="got 0 null scores"):
+        null_threshold(torch.ones(0))
+    with pytest.raises(RecollectError, match="1 of them not numbers"):
+        null_threshold(torch.tensor([0.0, float("nan")]))
+
+
+@pytest.mark.parametrize("once", [True, False])
+def test_independent_candidates_recover_no_more_than_promised(once):
+    """Nothing leaks here, so what is recovered is luck: its share may be at most 1 - quantile."""
+    rule, n, recovered, repeats = MatchRule(each_candidate_once=once), 20, 0, 150
+    for repeat in range(repeats):
+        samples, candidates = gaussian(2 * repeat, 100, 12), gaussian(2 * repeat + 1, 60, 12)
+        judgement = judge(candidates, samples[:n], torch.zeros(12), samples[n:], rule, "ncc", 0.9)
+        assert judgement.recovered is not None
+        recovered += int(judgement.recovered.sum())
+    share = recovered / (repeats * n)
+    deviations = 4 * (0.1 * 0.9 / (repeats * n)) ** 0.5
+    assert 0.1 - 2 * deviations < share < 0.1 + deviations
+
+
+@pytest.mark.parametrize("score", ["ncc", "ssim"])
+def test_planted_samples_are_recovered(score):
+    mean = torch.full((1, 8, 8), 0.5, dtype=torch.float64)
+    x, holdout = 0.2 * gaussian(0, 10, 1, 8, 8), 0.2 * gaussian(1, 200, 1, 8, 8)
+    candidates = torch.cat([x[:3] + 0.02 * gaussian(2, 3, 1, 8, 8), 0.2 * gaussian(3, 50, 1, 8, 8)])
+    judgement = judge(candidates, x, mean, holdout, MatchRule(), score)
+    assert judgement.recovered is not None
+    assert judgement.recovered[:3].all()
+    assert int(judgement.recovered.sum()) <= 4
+    assert judgement.threshold is not None
+    assert judgement.threshold.null_count == 200
+    assert judgement.null_recovered == 1
+
+
+def test_null_is_matched_in_groups_of_the_training_size():
+    x, holdout, candidates = gaussian(4, 6, 9), gaussian(5, 20, 9), gaussian(6, 15, 9)
+    mean, rule = torch.zeros(9), MatchRule()
+    null = null_scores(candidate_pool(candidates, rule), holdout, len(x), mean, rule)
+    expected = [match(candidates, holdout[start : start + 6], mean, rule).ncc for start in (0, 6, 12)]
+    torch.testing.assert_close(null.ncc, torch.cat(expected))
+    assert null.ssim is None
+    alone = null_scores(candidate_pool(candidates, rule), holdout[:4], len(x), mean, rule)
+    torch.testing.assert_close(alone.ncc, match(candidates, holdout[:4], mean, rule).ncc)
+
+
+def test_without_holdout_nothing_is_calibrated():
+    for holdout in (None, torch.zeros(0, 9)):
+        judgement = judge(gaussian(7, 5, 9), gaussian(8, 3, 9), torch.zeros(9), holdout, MatchRule(), "ncc")
+        assert judgement.recovered is None
+        assert judgement.threshold is None
+        assert judgement.null is None
+
+
+def test_points_are_recovered_within_the_radius_even_when_they_share_a_candidate():
+    x = torch.tensor([[0.0, 0.0], [0.06, 0.0], [1.0, 0.0]])
+    candidates = torch.tensor([[0.02, 0.0], [1.2, 0.0]])
+    rule = MatchRule(distance="l2", radius=0.05)
+    judgement = judge(candidates, x, torch.zeros(2), None, rule, "distance")
+    assert judgement.matches.matched.tolist() == [True, False, True]
+    assert judgement.recovered is not None
+    assert judgement.recovered.tolist() == [True, True, False]
+
+
+def test_judge_refuses_unfit_scores():
+    x = gaussian(9, 3, 5)
+    with pytest.raises(RecollectError, match="choose 'ncc', 'ssim' or 'distance'"):
+        judge(x, x, torch.zeros(5), None, MatchRule(), "psnr")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(RecollectError, match="needs images"):
+        judge(x, x, torch.zeros(5), None, MatchRule(), "ssim")
