@@ -28,11 +28,11 @@ class DataConfig(_Section):
     name: str = "sample"
     """A standard name, the toy set ``circle``, or a path to the user's own data."""
     task: str = "odd_even"
-    n: int | None = Field(None, ge=2)
+    n: int | None = Field(default=None, ge=2)
     """Training samples, half from each class, in file order; all of them when left out."""
     holdout: str | None = None
     """Where held-out samples come from: a path, or by default the test split of a standard name."""
-    holdout_count: int | None = Field(None, ge=2)
+    holdout_count: int | None = Field(default=None, ge=2)
 
 
 class SourceConfig(_Section):
@@ -47,13 +47,13 @@ class SourceConfig(_Section):
 class TrialSettings(_Section):
     """What may differ between trials. Symbols of Haim 2022 in brackets."""
 
-    lr_x: float = Field(0.3, gt=0, allow_inf_nan=False)
-    lr_duals: float = Field(1e-3, gt=0, allow_inf_nan=False)
-    init_scale: float = Field(0.01, gt=0, allow_inf_nan=False)
+    lr_x: float = Field(default=0.3, gt=0, allow_inf_nan=False)
+    lr_duals: float = Field(default=1e-3, gt=0, allow_inf_nan=False)
+    init_scale: float = Field(default=0.01, gt=0, allow_inf_nan=False)
     """[sigma_x] standard deviation of the initial candidates."""
-    dual_min: float = Field(0.3, ge=0, allow_inf_nan=False)
+    dual_min: float = Field(default=0.3, ge=0, allow_inf_nan=False)
     """[lambda_min] multipliers below this are pushed up."""
-    smoothing: float = Field(100.0, gt=0, allow_inf_nan=False)
+    smoothing: float = Field(default=100.0, gt=0, allow_inf_nan=False)
     """[alpha] sharpness of ReLU's derivative, sigmoid(alpha z)."""
 
 
@@ -97,17 +97,17 @@ class AttackConfig(_Section):
 
     method: Literal["kkt", "activation", "weights"] = "kkt"
     target: Literal["auto", "mlp", "module"] = "auto"
-    candidates: int = Field(1000, ge=1)
-    steps: int = Field(50_000, ge=1)
+    candidates: int = Field(default=1000, ge=1)
+    steps: int = Field(default=50_000, ge=1)
     schedule: Literal["constant", "cosine"] = "constant"
     precision: Literal["tf32", "fp32", "fp64"] = "tf32"
-    momentum: float = Field(0.9, ge=0, lt=1)
+    momentum: float = Field(default=0.9, ge=0, lt=1)
     layer_weights: tuple[float, ...] | None = None
     """Weight of each layer's residual, input side first; all 1 when left out, as published."""
-    dual_floor_weight: float = Field(5.0, ge=0)
-    box_weight: float = Field(1.0, ge=0)
+    dual_floor_weight: float = Field(default=5.0, ge=0)
+    box_weight: float = Field(default=1.0, ge=0)
     """0 switches the prior off, for data that are not images."""
-    trials: tuple[TrialSettings, ...] = Field((TrialSettings(),), min_length=1)
+    trials: tuple[TrialSettings, ...] = Field(default=(TrialSettings(),), min_length=1)
     search: SearchConfig | None = None
     """Random settings instead of ``trials``; in a run folder they have been drawn and stand in ``trials``."""
 
@@ -117,23 +117,23 @@ class MatchConfig(_Section):
 
     distance: Literal["ncc", "l2"] = "ncc"
     score: Literal["ncc", "ssim", "distance"] = "ncc"
-    quantile: float = Field(0.99, gt=0, lt=1)
-    vote_ratio: float = Field(1.1, ge=1)
+    quantile: float = Field(default=0.99, gt=0, lt=1)
+    vote_ratio: float = Field(default=1.1, ge=1)
     each_candidate_once: bool = True
-    ssim_window: int = Field(3, ge=1)
+    ssim_window: int = Field(default=3, ge=1)
     scaling: Literal["stretch", "clamp"] = "stretch"
-    radius: float = Field(0.05, gt=0)
-    distil_min_dual: float = Field(0.0, ge=0)
-    distil_radius: float = Field(0.03, ge=0)
+    radius: float = Field(default=0.05, gt=0)
+    distil_min_dual: float = Field(default=0.0, ge=0)
+    distil_radius: float = Field(default=0.03, ge=0)
 
 
 class Config(_Section):
     """A run: data, network, training, attack, baselines on the same network, judgement."""
 
-    name: str = Field("run", min_length=1)
+    name: str = Field(default="run", min_length=1)
     title: str = ""
     paper: str = ""
-    seed: int = Field(0, ge=0)
+    seed: int = Field(default=0, ge=0)
     device: str = "auto"
     data: DataConfig | None = None
     source: SourceConfig | None = None

@@ -21,9 +21,13 @@ Variables = dict[str, Tensor]
 Terms = dict[str, Tensor]
 """Named losses, each ``[T]``. Their sum is what a trial minimises."""
 
-Pullback = Callable[[Tensor, Collection[str] | None], dict[str, Tensor]]
-"""``pullback(cotangent [T, m, C], names) -> {name: [T, *parameter]}``, the sum over candidates of
-``<cotangent_i, dPhi(x_i)/dtheta>`` for the named parameters (all of them when ``names`` is None)."""
+
+class Pullback(Protocol):
+    """The sum over candidates of ``<cotangent_i, dPhi(x_i)/dtheta>``, per trial and named parameter."""
+
+    def __call__(
+        self, cotangent: Float[Tensor, "T m C"], names: Collection[str] | None = None
+    ) -> dict[str, Tensor]: ...
 
 
 class RecollectError(Exception):
@@ -36,8 +40,11 @@ class RecollectError(Exception):
 class Target(Protocol):
     """A trained network, seen from the attack: parameters, and derivatives with respect to them."""
 
-    params: Mapping[str, Tensor]
-    sample_shape: tuple[int, ...]
+    @property
+    def params(self) -> Mapping[str, Tensor]: ...
+
+    @property
+    def sample_shape(self) -> tuple[int, ...]: ...
 
     @property
     def layers(self) -> Sequence[Sequence[str]]:

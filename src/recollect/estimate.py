@@ -72,7 +72,7 @@ def _forward_products(net: nn.Module, sample_shape: tuple[int, ...]) -> int:
 def _rate(dtype: torch.dtype, device: torch.device) -> float:
     """Operations per second of a matrix product of this machine, measured for a fifth of a second."""
     a, b = (torch.randn(1024, 1024, dtype=dtype, device=device) for _ in range(2))
-    a @ b
+    (a @ b)[0, 0].item()
     done, started = 0, time.perf_counter()
     while (elapsed := time.perf_counter() - started) < 0.2:
         (a @ b)[0, 0].item()

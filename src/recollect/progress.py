@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import torch
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -56,7 +57,7 @@ class SearchBar:
     every: int
 
     def __call__(self, snapshot: Snapshot) -> None:
-        total = sum(snapshot.state.terms.values())
+        total = torch.stack(list(snapshot.state.terms.values())).sum(dim=0)
         diverged = int((~snapshot.state.alive).sum())
         note = f"  {diverged} diverged" if diverged else ""
         self.advance(snapshot.step, f"loss {float(total.min()):.4g}{note}")

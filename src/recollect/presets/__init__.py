@@ -11,7 +11,7 @@ from recollect.core import RecollectError
 
 
 def preset_names() -> list[str]:
-    files = resources.files(__package__).iterdir()
+    files = resources.files(__name__).iterdir()
     return sorted(file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml"))
 
 
@@ -26,5 +26,5 @@ def load_preset(name: str, overrides: Sequence[str] = ()) -> Config:
         near = get_close_matches(name, names, n=1)
         hint = f"did you mean '{near[0]}'?" if near else "see 'recollect presets'."
         raise RecollectError(f"there is no preset '{name}'; {hint}")
-    text = (resources.files(__package__) / f"{name}.toml").read_text(encoding="utf-8")
+    text = (resources.files(__name__) / f"{name}.toml").read_text(encoding="utf-8")
     return parse_config(text, f"preset {name}", [*overrides]).model_copy(update={"name": name})

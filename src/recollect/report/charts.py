@@ -40,7 +40,7 @@ def score_scatter(matches: Matches) -> Figure:
         if chosen:
             axes.scatter(outputs, scores, s=14, color=colour, alpha=0.8, linewidths=0, label=label)
     _threshold_line(axes.axhline, matches.threshold)
-    _legend(axes)
+    _legend(figure, axes)
     return figure
 
 
@@ -59,7 +59,7 @@ def score_histogram(matches: Matches) -> Figure:
         label = f"training ({len(training)})"
         axes.hist(training, edges, weights=share, color=ACCENT, histtype="step", linewidth=1.6, label=label)
     _threshold_line(axes.axvline, matches.threshold)
-    _legend(axes)
+    _legend(figure, axes)
     return figure
 
 
@@ -74,7 +74,7 @@ def attack_curves(trace: Trace) -> Figure:
             label = _plain(name) if trial == 0 else None
             axes.plot(trace.steps, drawn[:, trial], color=colour, linewidth=1, alpha=strength, label=label)
     _log_scale(axes, [value for values in trace.terms.values() for value in values.flatten().tolist()])
-    _legend(axes)
+    _legend(figure, axes)
     return figure
 
 
@@ -86,7 +86,7 @@ def training_curve(curve: Curve) -> Figure:
         drawn = [value if value > 0 else math.nan for value in values]
         axes.plot(curve.epochs, drawn, color=colour, linewidth=1.4, label=label)
     _log_scale(axes, [*curve.loss, *curve.error])
-    _legend(axes)
+    _legend(figure, axes)
     return figure
 
 
@@ -112,9 +112,10 @@ def _threshold_line(draw: Callable[..., object], threshold: float | None) -> Non
         draw(threshold, color=INK, linewidth=1, linestyle=(0, (4, 3)), label=f"threshold {threshold:.3f}")
 
 
-def _legend(axes: Axes) -> None:
+def _legend(figure: Figure, axes: Axes) -> None:
+    # Above the axes, where it hides no sample.
     if axes.get_legend_handles_labels()[1]:
-        axes.legend(frameon=False, fontsize=8.5, labelcolor=INK)
+        figure.legend(loc="outside upper left", ncols=3, frameon=False, fontsize=9, labelcolor=INK, columnspacing=1.2)
 
 
 def _finite(values: Sequence[float]) -> list[float]:

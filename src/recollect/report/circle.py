@@ -55,7 +55,7 @@ def circle_figure(run: Run) -> Figure:
 def points_figure(run: Run) -> Figure:
     """One panel, for baselines: all candidates of a run over the training points."""
     figure = Figure(figsize=(4.0, 4.2), layout="constrained")
-    _candidate_panel(figure.add_subplot(), "", _attack(run)[1], _training(run), "no candidates")
+    _candidate_panel(figure.add_subplot(), "all candidates", _attack(run)[1], _training(run), "no candidates")
     return figure
 
 
@@ -96,7 +96,10 @@ def _distilled(run: Run, end: Points | None) -> Points | None:
     if end is None or not len(end.xy) or not len(xy):
         return Points(xy, torch.zeros(len(xy), dtype=torch.int64))
     # Distilled points are some of the candidates; their class is that of the candidate they came from.
-    nearest = torch.cdist(xy.double(), end.xy.double().nan_to_num(nan=math.inf)).argmin(dim=1)
+    # The fast path of cdist multiplies, and would turn the infinities into nan again.
+    others = end.xy.double().nan_to_num(nan=math.inf)
+    distances = torch.cdist(xy.double(), others, compute_mode="donot_use_mm_for_euclid_dist")
+    nearest = distances.argmin(dim=1)
     return Points(xy, end.labels[nearest])
 
 

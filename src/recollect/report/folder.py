@@ -56,7 +56,10 @@ class Run:
     def candidates(self) -> dict[str, Tensor]:
         """The attack's candidates with their multipliers and labels, read when asked for."""
         names = ("candidates", "duals", "labels", "diverged", "start")
-        return read_tensors(self.path / "candidates.safetensors", names) or {}
+        path = self.path / "candidates.safetensors"
+        stored = read_tensors(path, names) or {}
+        _check_candidates(stored, path)
+        return stored
 
 
 def read_run(path: Path) -> Run:
@@ -100,6 +103,19 @@ def _baselines(folder: Path) -> tuple[Run, ...]:
     if not folder.is_dir():
         return ()
     return tuple(_read(path, ()) for path in sorted(folder.iterdir()) if path.is_dir() and path.name[0] != ".")
+
+
+def _check_candidates(stored: dict[str, Tensor], path: Path) -> None:
+    if "candidates" not in stored:
+        return
+    shape = tuple(stored["candidates"].shape)
+    expected = {"duals": shape[:2], "labels": shape[1:2], "diverged": shape[:1], "start": shape}
+    wrong = [name for name, size in expected.items() if name in stored and tuple(stored[name].shape) != size]
+    if len(shape) < 3 or wrong:
+        raise RecollectError(
+            f"{path} holds candidates {list(shape)} with {', '.join(wrong) or 'nothing'} of another shape; "
+            "candidates are [T, m, *sample], so run the attack again."
+        )
 
 
 def _check_pairs(pairs: dict[str, Tensor], matches: Matches | None, path: Path) -> None:

@@ -31,7 +31,7 @@ def pair_grid(
     interpolated. Pairs whose score is nan come last; at most ``limit`` pairs are drawn.
 
     >>> pair_grid(torch.zeros(3, 1, 28, 28), torch.ones(3, 1, 28, 28), [0.1, 0.9, 0.5], columns=2).size
-    (136, 290)
+    (136, 282)
     """
     if reconstructions.shape != references.shape or len(reconstructions) != len(scores):
         raise RecollectError(

@@ -35,13 +35,16 @@ def render(run: Run, pictures: dict[str, Picture]) -> str:
 
 
 def _context(run: Run, pictures: dict[str, Picture]) -> dict[str, Any]:
+    figures = tables.figure_rows(run)
     samples = () if run.matches is None else run.matches.samples
     return {
         "name": run.name,
         "verdict": verdict(run),
         "pictures": pictures,
         "points": run.of_points,
-        "figures": tables.figure_rows(run),
+        "figures": figures,
+        "compared": any(row.null != tables.NOTHING for row in figures),
+        "recovered_rule": tables.text(run.summary.get("recovered_rule") or "").rstrip("."),
         "rule": tables.rule_facts(run.summary),
         "grid_caption": grid_caption(run),
         "score": SCORE_NAMES[run.matches.score] if run.matches is not None else "",
@@ -51,8 +54,7 @@ def _context(run: Run, pictures: dict[str, Picture]) -> dict[str, Any]:
         "samples_left_out": max(0, len(samples) - tables.SAMPLE_LIMIT),
         "attack": tables.attack_facts(run),
         "target": tables.target_facts(run.model),
-        "comparison_headings": tables.COMPARISON_HEADINGS,
-        "comparison": tables.comparison_rows(run),
+        "comparison": tables.comparison(run),
         "baselines": run.baselines,
         "config": run.config_text,
         "environment": tables.environment_facts(run),

@@ -50,34 +50,41 @@ def figure_rows(run: Run) -> list[Row]:
 def threshold_in_words(matches: Matches | None) -> str:
     if matches is None or matches.threshold is None:
         return "Recovered"
+    if matches.score == "distance":
+        return f"Recovered: distance ≤ {matches.threshold:g}"
     return f"Recovered: {SCORE_NAMES[matches.score]} > {matches.threshold:.3f}, the held-out threshold"
 
 
-def comparison_rows(run: Run) -> list[list[str]]:
-    """This run and its baselines, one row each; held-out figures in brackets."""
-    return [_comparison(run, "this run"), *(_comparison(other, other.name) for other in run.baselines)]
-
-
-COMPARISON_HEADINGS = ("", "method", "recovered", "NCC ≥ 0.9", "NCC ≥ 0.8", "SSIM > 0.4", "mean DSSIM")
+def comparison(run: Run) -> list[list[str]]:
+    """Headings, then this run and its baselines, a row each; columns that are empty for all are left out."""
+    headings = ["", "method", "recovered", "NCC ≥ 0.9", "NCC ≥ 0.8", "SSIM > 0.4", "mean DSSIM"]
+    rows = [_comparison(run, "this run"), *(_comparison(other, other.name) for other in run.baselines)]
+    kept = [place for place in range(len(headings)) if any(row[place] != NOTHING for row in rows)]
+    return [[row[place] for place in kept] for row in (headings, *rows)]
 
 
 def _comparison(run: Run, name: str) -> list[str]:
-    pairs = [("recovered", "null_recovered"), ("ncc90", "null_ncc90"), ("ncc80", "null_ncc80")]
-    pairs += [("good_ssim04", "null_good_ssim04")]
-    cells = [f"{whole(run.summary.get(key))} ({whole(run.summary.get(null))})" for key, null in pairs]
-    dssim = f"{decimal(run.summary.get('mean_dssim'))} ({decimal(run.summary.get('null_mean_dssim'))})"
+    counts = ("recovered", "ncc90", "ncc80", "good_ssim04")
+    cells = [_beside(whole(run.summary.get(key)), whole(run.summary.get(f"null_{key}"))) for key in counts]
+    dssim = _beside(decimal(run.summary.get("mean_dssim")), decimal(run.summary.get("null_mean_dssim")))
     return [name, method(run.summary), *cells, dssim]
+
+
+def _beside(figure: str, null: str) -> str:
+    return figure if null == NOTHING else f"{figure} ({null})"
 
 
 def rule_facts(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The choices that the figures depend on."""
-    once = {True: "yes", False: "no"}.get(summary.get("each_candidate_once"), NOTHING)  # type: ignore[arg-type]
-    facts = [
-        ("recovered means", text(summary.get("recovered_rule"))),
+    once = summary.get("each_candidate_once")
+    similarity = [
         ("SSIM window", whole(summary.get("ssim_window"))),
         ("scaling before SSIM", text(summary.get("scaling"))),
+    ]
+    facts = [] if number(summary.get("mean_dssim")) is None else similarity  # points have no SSIM
+    facts += [
         ("votes within", _times(summary.get("vote_ratio"))),
-        ("each candidate serves once", once),
+        ("each candidate serves once", {True: "yes", False: "no"}[once] if isinstance(once, bool) else NOTHING),
         ("training samples", whole(summary.get("reference_count"))),
         ("held-out samples", whole(summary.get("null_count"))),
     ]
@@ -168,7 +175,7 @@ def text(value: object) -> str:
     if value is None:
         return NOTHING
     if isinstance(value, list):
-        return " x ".join(text(part) for part in value)
+        return ", ".join(text(part) for part in value)
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 

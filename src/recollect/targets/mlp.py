@@ -61,14 +61,12 @@ class MLPTarget:
         self, x: Float[Tensor, "T m ..."], smoothing: Float[Tensor, " T"]
     ) -> tuple[Float[Tensor, "T m C"], Pullback]:
         inputs, slopes = [x.flatten(2)], []
-        for index, (weight, bias) in enumerate(self._layers_of):
-            z = inputs[-1] @ self.params[weight].T
-            z = z if bias is None else z + self.params[bias]
-            if index == len(self._layers_of) - 1:
-                break
+        for layer in self._layers_of[:-1]:
+            z = self._affine(layer, inputs[-1])
             slope = torch.sigmoid(per_trial(smoothing, z) * z)
             slopes.append(slope)
             inputs.append(_relu_with_slope(z, slope))
+        outputs = self._affine(self._layers_of[-1], inputs[-1])
 
         def pullback(cotangent: Tensor, names: Collection[str] | None = None) -> dict[str, Tensor]:
             delta, grads = cotangent, {}
@@ -82,7 +80,12 @@ class MLPTarget:
                     delta = (delta @ self.params[weight]) * slopes[index - 1]
             return grads
 
-        return z, pullback
+        return outputs, pullback
+
+    def _affine(self, layer: tuple[str, str | None], x: Tensor) -> Tensor:
+        weight, bias = layer
+        z = x @ self.params[weight].T
+        return z if bias is None else z + self.params[bias]
 
 
 def is_mlp(module: nn.Module) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field
@@ -15,16 +15,16 @@ class MLPArchitecture(BaseModel):
 
     ``bias="first"`` keeps the network homogeneous in its parameters (theory of Haim 2022 holds);
     ``"all"`` adds biases to every hidden layer; ``"none"`` has none. ``first_layer_scale`` draws the first layer
-    from ``scale * N(0, 1)`` (published: 1e-4); left out, every layer has PyTorch's standard initialisation.
+    from ``scale * N(0, 1)`` (published: 1e-4); with ``"standard"`` every layer has PyTorch's own initialisation.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     kind: Literal["mlp"] = "mlp"
-    hidden: tuple[int, ...] = Field((1000, 1000), min_length=1)
-    outputs: int = Field(1, ge=1)
+    hidden: tuple[int, ...] = Field(default=(1000, 1000), min_length=1)
+    outputs: int = Field(default=1, ge=1)
     bias: Literal["first", "all", "none"] = "first"
-    first_layer_scale: float | None = Field(1e-4, gt=0)
+    first_layer_scale: Annotated[float, Field(gt=0)] | Literal["standard"] = 1e-4
 
 
 class MLP(nn.Module):
@@ -52,7 +52,7 @@ def build_network(architecture: MLPArchitecture, sample_shape: tuple[int, ...], 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         net = MLP(architecture, sample_shape).to(torch.float64)
-        if architecture.first_layer_scale is not None:
+        if architecture.first_layer_scale != "standard":
             first = next(part for part in net.modules() if isinstance(part, nn.Linear))
             with torch.no_grad():
                 for parameter in first.parameters():

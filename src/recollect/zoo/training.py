@@ -27,11 +27,11 @@ class TrainingConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     loss: Literal["logistic"] = "logistic"
-    lr: float = Field(0.01, gt=0)
-    epochs: int = Field(1_000_000, ge=1)
-    batch_size: int | None = Field(None, ge=1)
-    weight_decay: float = Field(0.0, ge=0)
-    stop_loss: float = Field(0.0, ge=0)
+    lr: float = Field(default=0.01, gt=0)
+    epochs: int = Field(default=1_000_000, ge=1)
+    batch_size: int | None = Field(default=None, ge=1)
+    weight_decay: float = Field(default=0.0, ge=0)
+    stop_loss: float = Field(default=0.0, ge=0)
     dtype: Literal["float32", "float64"] = "float64"
 
 
@@ -146,8 +146,8 @@ def _descend(net: nn.Module, params: dict[str, Tensor], x: Tensor, y: Tensor, co
     values = list(params.values())
     with torch.no_grad():
         if config.weight_decay:
-            torch._foreach_mul_(values, 1 - config.lr * config.weight_decay)
-        torch._foreach_add_(values, grads, alpha=-config.lr)
+            torch._foreach_mul_(values, 1 - config.lr * config.weight_decay)  # pyright: ignore[reportPrivateImportUsage]
+        torch._foreach_add_(values, grads, alpha=-config.lr)  # pyright: ignore[reportPrivateImportUsage]
 
 
 def _record(epoch: Callable[[], None], params: dict[str, Tensor]) -> Callable[[], None]:

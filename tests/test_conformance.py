@@ -1,0 +1,162 @@
+"""Both targets against a slow reference written from the equations: losses and gradients, in float64."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from tests.cases import NETWORKS, SAMPLE_SHAPE, Trials, trials
+from tests.references import kkt_loss, published_output
+from torch import Tensor, nn
+
+from recollect import priors
+from recollect.objectives import KKT, ActivationMaximisation
+from recollect.targets import MLPTarget, ModuleTarget, as_target
+
+TARGETS = {
+    "by hand": lambda net: MLPTarget.from_module(net, SAMPLE_SHAPE),
+    "by autograd": lambda net: ModuleTarget(net, SAMPLE_SHAPE),
+}
+
+
+def relative(a: Tensor, b: Tensor) -> float:
+    return float(((a - b).norm() / b.norm()).detach())
+
+
+def weights_for(net: nn.Module) -> tuple[float, ...]:
+    layers = sum(isinstance(part, nn.Linear) for part in net.modules())
+    return tuple(1.0 / (index + 1) for index in range(layers))
+
+
+def engine_loss(target, given: Trials, layer_weights: tuple[float, ...] | None) -> Tensor:
+    objective = KKT(given.x.shape[1], given.smoothing, given.dual_min, layer_weights)
+    terms = objective(target, given.x, given.labels, {"duals": given.duals})
+    return torch.stack(list(terms.values())).sum(dim=0) + priors.box(given.x)
+
+
+def reference_loss(net: nn.Module, given: Trials, layer_weights: tuple[float, ...]) -> Tensor:
+    rows = zip(given.x, given.duals, given.smoothing.tolist(), given.dual_min.tolist(), strict=True)
+    return torch.stack([kkt_loss(net, x, duals, given.labels, *rest, layer_weights) for x, duals, *rest in rows])
+
+
+@pytest.mark.parametrize("kind", TARGETS)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_kkt_agrees_with_double_backward(name: str, kind: str) -> None:
+    net, given = NETWORKS[name](), trials()
+    layer_weights = weights_for(net)
+    expected = reference_loss(net, given, layer_weights)
+    found = engine_loss(TARGETS[kind](net), given, layer_weights)
+    assert relative(found, expected) < 1e-9
+    expected_grads = torch.autograd.grad(expected.sum(), [given.x, given.duals])
+    found_grads = torch.autograd.grad(found.sum(), [given.x, given.duals])
+    for got, wanted in zip(found_grads, expected_grads, strict=True):
+        assert relative(got, wanted) < 1e-9
+
+
+@pytest.mark.parametrize("kind", TARGETS)
+def test_a_layer_with_weight_zero_does_not_count(kind: str) -> None:
+    net, given = NETWORKS["two hidden layers, all biases"](), trials()
+    found = engine_loss(TARGETS[kind](net), given, (1.0, 0.0, 0.0))
+    expected = reference_loss(net, given, (1.0, 0.0, 0.0))
+    assert relative(found, expected) < 1e-9
+    grads = [torch.autograd.grad(loss.sum(), given.x)[0] for loss in (found, expected)]
+    assert relative(*grads) < 1e-9
+
+
+def test_gradient_agrees_with_finite_differences() -> None:
+    """With a smooth network (large slopes removed) the analytic gradient is that of the loss itself."""
+    net, given = NETWORKS["linear"](), trials()
+    target = MLPTarget.from_module(net, SAMPLE_SHAPE)
+    analytic = torch.autograd.grad(engine_loss(target, given, None).sum(), given.duals)[0]
+    step = 1e-6
+    with torch.no_grad():
+        for t, i in ((0, 0), (1, 3), (2, 5)):
+            up, down = given.duals.clone(), given.duals.clone()
+            up[t, i] += step
+            down[t, i] -= step
+            losses = [
+                engine_loss(target, Trials(given.x, moved, given.labels, given.smoothing, given.dual_min), None).sum()
+                for moved in (up, down)
+            ]
+            assert float((losses[0] - losses[1]) / (2 * step)) == pytest.approx(float(analytic[t, i]), rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", TARGETS)
+def test_a_trial_alone_equals_the_trial_in_a_batch(kind: str) -> None:
+    net, given = NETWORKS["two hidden layers, all biases"](), trials()
+    target = TARGETS[kind](net)
+    together = engine_loss(target, given, None)
+    grads = torch.autograd.grad(together.sum(), given.x)[0]
+    for t in range(3):
+        alone = Trials(
+            given.x[t : t + 1].detach().requires_grad_(),
+            given.duals[t : t + 1],
+            given.labels,
+            given.smoothing[t : t + 1],
+            given.dual_min[t : t + 1],
+        )
+        loss = engine_loss(target, alone, None)
+        assert loss[0].item() == pytest.approx(together[t].item(), rel=1e-12)
+        assert relative(torch.autograd.grad(loss.sum(), alone.x)[0][0], grads[t]) < 1e-9
+
+
+@pytest.mark.parametrize("kind", TARGETS)
+def test_activation_maximisation_agrees_with_the_network(kind: str) -> None:
+    net, given = NETWORKS["two hidden layers, first bias"](), trials()
+    terms = ActivationMaximisation(given.smoothing)(TARGETS[kind](net), given.x, given.labels, {})
+    for t, alpha in enumerate(given.smoothing.tolist()):
+        x = given.x[t].detach().requires_grad_()
+        expected = -(published_output(net, x, alpha)[:, 0] * given.labels).sum()
+        assert terms["activation"][t].item() == pytest.approx(expected.item(), rel=1e-12)
+        wanted = torch.autograd.grad(expected, x)[0]
+        got = torch.autograd.grad(terms["activation"][t], given.x, retain_graph=True)[0][t]
+        assert relative(got, wanted) < 1e-9
+
+
+def test_targets_agree_on_the_zoo_network_and_are_chosen_by_themselves() -> None:
+    from recollect.zoo import MLPArchitecture, build_network
+
+    net = build_network(MLPArchitecture(hidden=(6, 4), bias="all"), SAMPLE_SHAPE, seed=3)
+    assert isinstance(as_target(net, SAMPLE_SHAPE), MLPTarget)
+    given = trials()
+    losses = [engine_loss(make(net), given, None) for make in TARGETS.values()]
+    assert relative(*losses) < 1e-9
+
+
+def test_functional_relu_gets_the_smooth_derivative() -> None:
+    """A network that calls ReLU in every way there is, against the same one with modules."""
+
+    class Own(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.parts = NETWORKS["four hidden layers, all but the last bias"]()
+
+        def forward(self, x: Tensor) -> Tensor:
+            linears = [part for part in self.parts if isinstance(part, nn.Linear)]
+            calls = [torch.relu, nn.functional.relu, Tensor.relu, lambda z: nn.functional.relu(z, inplace=True)]
+            x = x.flatten(1)
+            for linear, call in zip(linears[:-1], calls, strict=True):
+                x = call(linear(x))
+            return linears[-1](x)
+
+    net, given = Own(), trials()
+    assert isinstance(as_target(net, SAMPLE_SHAPE), ModuleTarget)
+    found = engine_loss(ModuleTarget(net, SAMPLE_SHAPE), given, None)
+    expected = engine_loss(ModuleTarget(net.parts, SAMPLE_SHAPE), given, None)
+    assert relative(found, expected) < 1e-12
+    grads = [torch.autograd.grad(loss.sum(), given.x)[0] for loss in (found, expected)]
+    assert relative(*grads) < 1e-9
+
+
+def test_residual_vanishes_at_a_known_solution() -> None:
+    """theta built as a combination of its own gradient: a linear network w = (1/m) sum lambda_i y_i x_i."""
+    given = trials()
+    x, duals = given.x.detach(), given.duals.detach().abs() + 1
+    m = x.shape[1]
+    combined = (duals[0] * given.labels) @ x[0].flatten(1) / m
+    net = nn.Sequential(nn.Flatten(), nn.Linear(12, 1, bias=False)).to(torch.float64)
+    with torch.no_grad():
+        net[1].weight.copy_(combined[None])
+    objective = KKT(m, torch.tensor([50.0]), torch.zeros(1, dtype=torch.float64))
+    for make in TARGETS.values():
+        terms = objective(make(net), x[:1], given.labels, {"duals": duals[:1]})
+        assert terms["stationarity"].item() < 1e-24

@@ -1,0 +1,137 @@
+"""The loop: against torch.optim, alone and in a batch, with a diverging neighbour, stopped and resumed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+import torch
+from tests.cases import SAMPLE_SHAPE, chain
+from torch import nn
+
+from recollect.build import build_problem
+from recollect.config import AttackConfig, TrialSettings
+from recollect.core import TrialRng
+from recollect.solve import Problem, Snapshot, initial_state, losses, solve
+
+CPU = torch.device("cpu")
+GOOD = TrialSettings(lr_x=0.05, lr_duals=0.02, init_scale=0.5, dual_min=0.3, smoothing=20)
+OTHER = TrialSettings(lr_x=0.01, lr_duals=0.05, init_scale=0.2, dual_min=0.1, smoothing=80)
+HOPELESS = TrialSettings(lr_x=1e12, lr_duals=1e12, init_scale=1.0, dual_min=0.3, smoothing=20)
+
+
+def problem(*trials: TrialSettings, steps: int = 30, net: nn.Module | None = None, **changes) -> Problem:
+    attack = AttackConfig(candidates=6, steps=steps, precision="fp64", trials=trials, **changes)
+    network = chain((12, 7, 5, 1), (True, False, False)) if net is None else net
+    return build_problem(network, SAMPLE_SHAPE, attack, seed=0, device=CPU)
+
+
+def test_one_trial_takes_the_steps_of_torch_sgd() -> None:
+    ours = problem(GOOD)
+    start = initial_state(ours).variables
+    leaves = {name: value.clone().requires_grad_() for name, value in start.items()}
+    optimiser = torch.optim.SGD(
+        [
+            {"params": [leaves["x"]], "lr": GOOD.lr_x},
+            {"params": [leaves["duals"]], "lr": GOOD.lr_duals},
+        ],
+        momentum=0.9,
+    )
+    for _ in range(30):
+        optimiser.zero_grad()
+        torch.stack(list(losses(ours, leaves).values())).sum().backward()
+        optimiser.step()
+    state = solve(ours)
+    for name, leaf in leaves.items():
+        assert torch.allclose(state.variables[name], leaf.detach(), rtol=1e-10, atol=1e-14)
+    assert not torch.allclose(state.variables["x"], start["x"])
+
+
+def test_cosine_schedule_ends_at_rest() -> None:
+    found = []
+    ours = problem(GOOD, steps=50, schedule="cosine")
+
+    class Watch:
+        every = 1
+
+        def __call__(self, snapshot: Snapshot) -> None:
+            found.append(snapshot.state.variables["x"].clone())
+
+    solve(ours, [Watch()])
+    moves = [float((after - before).norm()) for before, after in pairwise(found)]
+    assert moves[-1] < 0.05 * max(moves)
+
+
+def test_a_trial_alone_equals_the_trial_in_a_batch() -> None:
+    together = solve(problem(GOOD, OTHER))
+    second = problem(OTHER)
+    alone = solve(replace(second, rng=TrialRng(0, (1,), torch.float64, CPU)))
+    assert torch.allclose(alone.variables["x"][0], together.variables["x"][1], rtol=1e-9, atol=1e-13)
+    assert torch.allclose(alone.variables["duals"][0], together.variables["duals"][1], rtol=1e-9, atol=1e-13)
+
+
+@pytest.mark.parametrize("target", ["mlp", "module"])
+def test_a_diverging_trial_is_frozen_and_its_neighbours_do_not_notice(target: str) -> None:
+    state = solve(problem(GOOD, HOPELESS, OTHER, target=target))
+    assert state.alive.tolist() == [True, False, True]
+    assert all(bool(value.isfinite().all()) for value in state.variables.values())
+    assert all(bool(value.isfinite().all()) for value in state.terms.values())
+    without = solve(problem(GOOD, OTHER, OTHER, target=target))
+    for trial in (0, 2):
+        assert torch.equal(state.variables["x"][trial], without.variables["x"][trial])
+
+
+def test_same_seed_same_bits_other_seed_other_bits() -> None:
+    ours = problem(GOOD, OTHER)
+    first, second = solve(ours), solve(ours)
+    assert torch.equal(first.variables["x"], second.variables["x"])
+    other = replace(ours, rng=replace(ours.rng, seed=1))
+    assert not torch.allclose(initial_state(other).variables["x"], initial_state(ours).variables["x"])
+
+
+def test_going_on_from_a_saved_state_gives_the_same_bits() -> None:
+    whole = solve(problem(GOOD, OTHER, steps=30))
+    half = solve(problem(GOOD, OTHER, steps=13))
+    rest = solve(problem(GOOD, OTHER, steps=30), state=half)
+    assert int(rest.step) == 30
+    for name, value in whole.variables.items():
+        assert torch.equal(value, rest.variables[name])
+
+
+def test_callbacks_come_at_their_cadence_and_at_the_end() -> None:
+    class Record:
+        def __init__(self, every: int) -> None:
+            self.every, self.steps = every, []
+
+        def __call__(self, snapshot: Snapshot) -> None:
+            assert int(snapshot.state.step) == snapshot.step
+            self.steps.append(snapshot.step)
+
+    often, seldom = Record(4), Record(10)
+    solve(problem(GOOD, steps=25), [often, seldom])
+    assert often.steps == [4, 8, 12, 16, 20, 24, 25]
+    assert seldom.steps == [10, 20, 25]
+
+
+def test_the_attack_lowers_the_loss_and_the_precision_setting_is_put_back() -> None:
+    before = torch.get_float32_matmul_precision()
+    ours = problem(GOOD, steps=400)
+    start = torch.stack(list(initial_state(ours).terms.values())).sum()
+    end = torch.stack(list(solve(ours).terms.values())).sum()
+    assert float(end) < 0.8 * float(start)
+    assert torch.get_float32_matmul_precision() == before
+
+
+def test_one_training_sample_of_a_linear_network_is_recovered() -> None:
+    """A case with a known answer: w = lambda y x has the direction of its only training sample."""
+    torch.manual_seed(0)
+    sample = torch.rand(*SAMPLE_SHAPE, dtype=torch.float64)
+    net = nn.Sequential(nn.Flatten(), nn.Linear(12, 1, bias=False)).to(torch.float64)
+    with torch.no_grad():
+        net[1].weight.copy_(0.7 * sample.flatten()[None])
+    one = TrialSettings(lr_x=0.05, lr_duals=0.05, init_scale=0.01, dual_min=0.5, smoothing=10)
+    attack = AttackConfig(candidates=1, steps=3000, precision="fp64", trials=(one,))
+    state = solve(build_problem(net, SAMPLE_SHAPE, attack, seed=0, device=CPU))
+    found = state.variables["x"][0, 0].flatten()
+    assert float(nn.functional.cosine_similarity(found, sample.flatten(), dim=0)) > 0.999

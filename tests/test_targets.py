@@ -1,0 +1,89 @@
+"""What the targets accept, refuse, and leave untouched."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from recollect.core import RecollectError
+from recollect.objectives.kkt import parameter_weights
+from recollect.targets import MLPTarget, ModuleTarget, as_target
+from recollect.targets.smooth_relu import smooth_relu
+
+
+@pytest.mark.parametrize("alpha", [1.0, 20.0, 500.0])
+def test_smooth_relu_has_the_derivatives_of_softplus(alpha: float) -> None:
+    z = torch.linspace(-3, 3, 61, dtype=torch.float64, requires_grad=True)
+    value = smooth_relu(z, torch.tensor(alpha, dtype=torch.float64))
+    assert torch.allclose(value, torch.relu(z), rtol=0, atol=1e-14)
+    first = torch.autograd.grad(value.sum(), z, create_graph=True)[0]
+    slope = torch.sigmoid(alpha * z)
+    assert torch.allclose(first, slope, rtol=1e-10, atol=1e-14)
+    second = torch.autograd.grad(first.sum(), z)[0]
+    assert torch.allclose(second, alpha * slope * (1 - slope), rtol=1e-8, atol=1e-12)
+
+
+def test_mlp_target_names_what_it_cannot_do() -> None:
+    net = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8, 1))
+    with pytest.raises(RecollectError, match="found Conv2d at '0'; use the module target"):
+        MLPTarget.from_module(net, (1, 4, 4))
+    assert isinstance(as_target(net, (1, 4, 4)), ModuleTarget)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        (nn.Linear(2, 3), nn.Linear(3, 1)),
+        (nn.Linear(2, 3), nn.ReLU(), nn.ReLU(), nn.Linear(3, 1)),
+        (nn.Linear(2, 1), nn.ReLU()),
+        (nn.ReLU(), nn.Linear(2, 1)),
+        (nn.Linear(2, 4), nn.Flatten(), nn.ReLU(), nn.Linear(4, 1)),
+    ],
+)
+def test_chains_that_are_no_plain_mlp_go_to_the_module_target(parts: tuple[nn.Module, ...]) -> None:
+    assert isinstance(as_target(nn.Sequential(*parts), (2,)), ModuleTarget)
+
+
+def test_a_forward_method_of_ones_own_is_not_taken_for_a_chain() -> None:
+    class Doubled(nn.Sequential):
+        def forward(self, x):
+            return 2 * super().forward(x)
+
+    assert isinstance(as_target(Doubled(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1)), (2,)), ModuleTarget)
+
+
+def test_the_users_network_is_left_as_it_was() -> None:
+    net = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.ReLU(), nn.Linear(3, 1)).train()
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    target = as_target(net, (2,))
+    outputs, pullback = target.linearise(torch.randn(2, 5, 2), torch.full((2,), 10.0))
+    pullback(torch.ones_like(outputs))
+    assert net.training
+    assert all(not p.requires_grad or p.grad is None for p in net.parameters())
+    assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
+
+
+def test_weights_that_are_not_finite_are_refused() -> None:
+    net = nn.Sequential(nn.Linear(2, 1))
+    with torch.no_grad():
+        net[0].weight[0, 0] = float("nan")
+    with pytest.raises(RecollectError, match=r"'0.weight' are not finite"):
+        as_target(net, (2,))
+
+
+def test_networks_without_parameters_or_with_odd_outputs_are_refused() -> None:
+    with pytest.raises(RecollectError, match="no parameters"):
+        ModuleTarget(nn.ReLU(), (2,))
+    target = ModuleTarget(nn.Conv1d(1, 1, 1), (1, 4))
+    with pytest.raises(RecollectError, match="one row of outputs per input"):
+        target.linearise(torch.zeros(1, 3, 1, 4), torch.ones(1))
+
+
+def test_layer_weights_must_fit_the_network() -> None:
+    target = as_target(nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1)), (2,))
+    assert parameter_weights(target, (2.0, 0.0)) == {"0.weight": 2.0, "0.bias": 2.0}
+    with pytest.raises(RecollectError, match="has 3 values, but the network has 2 layers"):
+        parameter_weights(target, (1.0, 1.0, 1.0))
+    with pytest.raises(RecollectError, match="all zero"):
+        parameter_weights(target, (0.0, 0.0))

@@ -1,0 +1,123 @@
+"""Training against torch.optim, resumed training against uninterrupted, and the ends training can come to."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from recollect.core import RecollectError
+from recollect.zoo import MLPArchitecture, TrainingConfig, build_network, train
+from recollect.zoo.training import Progress, TrainingState
+
+CPU = torch.device("cpu")
+SHAPE = (1, 3, 3)
+
+
+def data(n: int = 12) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(n, *SHAPE, generator=generator, dtype=torch.float64)
+    return x, torch.where(torch.arange(n) % 2 == 0, 1, -1)
+
+
+def network(seed: int = 0) -> nn.Module:
+    return build_network(MLPArchitecture(hidden=(8, 6), first_layer_scale="standard"), SHAPE, seed)
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 0.01])
+def test_full_batch_training_takes_the_steps_of_torch_sgd(weight_decay: float) -> None:
+    x, y = data()
+    ours, theirs = network(), network()
+    train(ours, x, y, TrainingConfig(lr=0.1, epochs=50, weight_decay=weight_decay), 0, CPU)
+    optimiser = torch.optim.SGD(theirs.parameters(), lr=0.1, weight_decay=weight_decay)
+    for _ in range(50):
+        optimiser.zero_grad()
+        nn.functional.binary_cross_entropy_with_logits(theirs(x)[:, 0], (y > 0).double()).backward()
+        optimiser.step()
+    for got, wanted in zip(ours.parameters(), theirs.parameters(), strict=True):
+        assert torch.allclose(got, wanted, rtol=1e-10, atol=1e-13)
+
+
+def test_every_mini_batch_epoch_sees_each_sample_once() -> None:
+    """One epoch of batches of 5 over 12 samples, against the same batches by hand."""
+    x, y = data()
+    ours, theirs = network(), network()
+    train(ours, x, y, TrainingConfig(lr=0.1, epochs=1, batch_size=5), 7, CPU)
+    order = torch.randperm(12, generator=torch.Generator().manual_seed(7 * 1_000_003))
+    optimiser = torch.optim.SGD(theirs.parameters(), lr=0.1)
+    for batch in order.split(5):
+        optimiser.zero_grad()
+        nn.functional.softplus(-y[batch] * theirs(x[batch])[:, 0]).mean().backward()
+        optimiser.step()
+    for got, wanted in zip(ours.parameters(), theirs.parameters(), strict=True):
+        assert torch.allclose(got, wanted, rtol=1e-10, atol=1e-13)
+
+
+@pytest.mark.parametrize("batch_size", [None, 5])
+def test_going_on_from_saved_weights_gives_the_same_bits(batch_size: int | None) -> None:
+    x, y = data()
+    whole, half = network(), network()
+    config = TrainingConfig(lr=0.1, epochs=40, batch_size=batch_size)
+    train(whole, x, y, config, 3, CPU)
+    last = train(half, x, y, config.model_copy(update={"epochs": 17}), 3, CPU)
+    rest = network(seed=99)
+    train(rest, x, y, config, 3, CPU, state=TrainingState(17, {k: v.clone() for k, v in last.params.items()}))
+    for got, wanted in zip(rest.parameters(), whole.parameters(), strict=True):
+        assert torch.equal(got, wanted)
+
+
+def test_training_stops_at_the_loss_asked_for_and_calls_back() -> None:
+    x, y = data()
+    seen: list[Progress] = []
+
+    class Watch:
+        every = 100
+
+        def __call__(self, progress: Progress) -> None:
+            seen.append(progress)
+
+    last = train(network(), x, y, TrainingConfig(lr=0.5, epochs=20_000, stop_loss=0.05), 0, CPU, [Watch()])
+    assert last.loss <= 0.05
+    assert last.epoch < 20_000
+    assert last.error == 0
+    assert [progress.epoch for progress in seen] == list(range(100, seen[-1].epoch + 1, 100))
+
+
+def test_training_that_diverges_says_what_to_change() -> None:
+    x, y = data()
+    with pytest.raises(RecollectError, match=r"lower training.lr"):
+        train(network(), 1e3 * x, y, TrainingConfig(lr=1e200, epochs=200), 0, CPU)
+
+
+def test_architectures_have_the_biases_and_the_scale_they_say() -> None:
+    def biased(bias: str) -> list[bool]:
+        net = build_network(MLPArchitecture(hidden=(8, 6), bias=bias), SHAPE, 0)  # pyright: ignore[reportArgumentType]
+        return [part.bias is not None for part in net.modules() if isinstance(part, nn.Linear)]
+
+    assert biased("first") == [True, False, False]
+    assert biased("all") == [True, True, False]
+    assert biased("none") == [False, False, False]
+    small = build_network(MLPArchitecture(hidden=(200, 6), first_layer_scale=1e-3), (1, 20, 20), 0)
+    weight = next(small.parameters())
+    assert weight.dtype == torch.float64
+    assert float(weight.detach().std()) == pytest.approx(1e-3, rel=0.02)
+
+
+def test_homogeneous_networks_scale_with_their_parameters() -> None:
+    net = build_network(MLPArchitecture(hidden=(8, 6)), SHAPE, 0)
+    x, _ = data()
+    before = net(x)
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.mul_(2)
+    assert torch.allclose(net(x), 8 * before)
+
+
+def test_the_same_seed_gives_the_same_network_and_leaves_the_global_generator_alone() -> None:
+    torch.manual_seed(5)
+    expected = torch.rand(1)
+    torch.manual_seed(5)
+    first, second = network(4), network(4)
+    assert torch.equal(torch.rand(1), expected)
+    for a, b in zip(first.parameters(), second.parameters(), strict=True):
+        assert torch.equal(a, b)
