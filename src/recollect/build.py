@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from recollect import priors
 from recollect.candidates import Pixels
 from recollect.config import AttackConfig
-from recollect.core import Objective, RecollectError, TrialRng
+from recollect.core import Objective, RecollectError, Target, TrialRng
 from recollect.objectives import KKT, ActivationMaximisation
 from recollect.objectives.cotangents import binary_labels
 from recollect.objectives.kkt import parameter_weights
@@ -51,7 +51,7 @@ def build_problem(
     """Everything ``solve`` needs, on the device, in the precision asked for."""
     dtype = torch.float64 if attack.precision == "fp64" else torch.float32
     target = as_target(net, sample_shape, attack.target, dtype, device)
-    _require_one_output(net, sample_shape)
+    _require_one_output(target, dtype, device)
     parameter_weights(target, attack.layer_weights)
     settings = {
         name: torch.tensor([getattr(trial, name) for trial in attack.trials], dtype=dtype, device=device)
@@ -86,18 +86,23 @@ def _weighted_box(weight: float, x: Tensor) -> Tensor:
     return weight * priors.box(x)
 
 
-def _require_one_output(net: nn.Module, sample_shape: tuple[int, ...]) -> None:
-    dtype = next(net.parameters()).dtype
-    was_training = net.training
+def _require_one_output(target: Target, dtype: torch.dtype, device: torch.device) -> None:
+    shape = list(target.sample_shape)
     try:
-        with torch.no_grad():
-            outputs = net.eval()(torch.zeros(2, *sample_shape, dtype=dtype, device=next(net.parameters()).device))
-    except RuntimeError as error:
-        reason = str(error).splitlines()[0]
-        raise RecollectError(f"the network does not accept inputs of shape {list(sample_shape)}: {reason}.") from error
-    finally:
-        net.train(was_training)
-    if outputs.shape not in ((2, 1), (2,)):
+        outputs, pullback = target.linearise(
+            torch.zeros(1, 2, *shape, dtype=dtype, device=device), torch.ones(1, dtype=dtype, device=device)
+        )
+        pullback(torch.ones_like(outputs))
+    except RecollectError:
+        raise
+    # A network of the user's own may raise anything.
+    except Exception as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise RecollectError(
-            f"the network returns {list(outputs.shape)} for 2 inputs; the binary attack needs one output per input."
+            f"the network cannot be evaluated and differentiated on inputs of shape {shape} ({reason}); check --shape."
+        ) from error
+    if outputs.shape[2] != 1:
+        raise RecollectError(
+            f"the network returns {outputs.shape[2]} outputs per input, the binary attack needs one; give a network "
+            "with one output."
         )

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import torch
 from torch import Tensor
 
 from recollect.core import RecollectError
@@ -21,7 +22,7 @@ class Trace:
 
     folder: RunFolder
     every: int
-    started: float = field(default_factory=time.monotonic)
+    started: float
 
     def __call__(self, snapshot: Snapshot) -> None:
         state = snapshot.state
@@ -36,7 +37,7 @@ class Checkpoint:
 
     folder: RunFolder
     every: int
-    seconds: float = 20.0
+    seconds: float
     _last: float = field(default_factory=time.monotonic)
 
     def __call__(self, snapshot: Snapshot) -> None:
@@ -52,7 +53,7 @@ def read_checkpoint(folder: RunFolder, problem: Problem) -> State | None:
     saved = folder.read_tensors(CHECKPOINT)
     blank = initial_state(problem)
     expected = _flattened(blank)
-    if {name: value.shape for name, value in saved.items()} != {name: v.shape for name, v in expected.items()}:
+    if _kinds(saved) != _kinds(expected):
         raise RecollectError(
             f"the checkpoint in '{folder.path}' belongs to other settings than its config.toml; "
             "start anew with --overwrite."
@@ -70,6 +71,10 @@ def read_checkpoint(folder: RunFolder, problem: Problem) -> State | None:
         alive=saved["alive"].to(device),
         terms=group("terms."),
     )
+
+
+def _kinds(tensors: dict[str, Tensor]) -> dict[str, tuple[torch.Size, torch.dtype]]:
+    return {name: (value.shape, value.dtype) for name, value in tensors.items()}
 
 
 def _flattened(state: State) -> dict[str, Tensor]:

@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import torch
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from recollect import __version__, pipeline
-from recollect.config import Config, DataConfig, SourceConfig, parse_config, read_config, to_toml
+from recollect.cli_options import (
+    AsJson,
+    ConfigFile,
+    Count,
+    Data,
+    Device,
+    DryRun,
+    Holdout,
+    Out,
+    Overrides,
+    Overwrite,
+    Preset,
+    Resume,
+    Task,
+)
+from recollect.config import Config, DataConfig, parse_config, read_config, to_toml, updated
 from recollect.core import RecollectError
-from recollect.dry_run import describe
 from recollect.presets import load_preset, preset_names
 from recollect.progress import Narrator
+from recollect.show import show_dry_run, show_presets, show_run
 from recollect.stages.run import Run
 
 app = typer.Typer(
@@ -26,33 +41,6 @@ app = typer.Typer(
     add_completion=False,
     help="Search a trained network for the inputs it was trained on, and judge what was found against chance.",
 )
-
-Overrides = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="Override a configuration value: --set attack.steps=5000. Repeatable.",
-    ),
-]
-Out = Annotated[Path | None, typer.Option("--out", help="Run folder to write; by default runs/NAME.")]
-Resume = Annotated[Path | None, typer.Option("--resume", metavar="RUN", help="Go on with an interrupted run.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the run folder if it holds a run.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Print configuration, memory and time, and stop.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the summary as JSON, and no progress.")]
-Device = Annotated[str | None, typer.Option("--device", help="auto, cpu, cuda or cuda:N.")]
-ConfigFile = Annotated[Path | None, typer.Option("--config", help="Configuration file (TOML).")]
-Preset = Annotated[str | None, typer.Option("--preset", help="Start from a preset instead of a file.")]
-Data = Annotated[
-    str | None, typer.Option("--data", help="Training data: a standard name, a file or a folder of images.")
-]
-Holdout = Annotated[
-    str | None, typer.Option("--holdout", help="Samples the network never saw; calibrates the verdict.")
-]
-Task = Annotated[
-    str | None, typer.Option("--task", help="odd_even, vehicles_animals, or binary for your own two classes.")
-]
-Count = Annotated[int | None, typer.Option("--n", help="Training samples: the first n/2 of each class, in file order.")]
 
 
 @app.command()
@@ -89,14 +77,7 @@ def reproduce(
 @app.command()
 def presets(as_json: AsJson = False) -> None:
     """List the experiments that 'recollect reproduce' knows."""
-    known = {name: load_preset(name) for name in preset_names()}
-    if as_json:
-        print(json.dumps({name: {"title": config.title, "paper": config.paper} for name, config in known.items()}))
-        return
-    table = Table("preset", "what it shows", "paper", box=None, pad_edge=False)
-    for name, config in known.items():
-        table.add_row(name, config.title, config.paper)
-    Console().print(table)
+    show_presets({name: load_preset(name) for name in preset_names()}, as_json)
 
 
 @app.command()
@@ -112,21 +93,11 @@ def train(
     device: Device = None,
 ) -> None:
     """Train a network to practise on; weights and description end up in RUN/model."""
-    narrator = Narrator(quiet=as_json)
-    if resume is None:
-        config = _configured(config_file, preset, overrides, device)
-        if dry_run:
-            return _dry_run(config, as_json)
-        run = pipeline.start(config, _folder(out, config), "train", narrator, _command(), overwrite)
-    else:
-        run = pipeline.resume(resume, narrator, _command(), device)
-    _go(run)
-    facts = run.folder.subfolder("model").read_json("model.json")["training"]
-    if as_json:
-        print(json.dumps(facts))
-    else:
-        print(f"Network saved in {run.folder.path / 'model'}: training loss {facts['loss']:.2e}.")
-    return None
+    if resume is not None:
+        refused = {"--config": config_file, "--preset": preset, "--overwrite": overwrite}
+        return _go_on(resume, out, overrides, dry_run, as_json, device, refused)
+    config = _configured(config_file, preset, overrides, device)
+    return _begin(config, "train", out, overwrite, dry_run, as_json)
 
 
 @app.command()
@@ -154,23 +125,19 @@ def attack(
     device: Device = None,
 ) -> None:
     """Search a network for its training samples; with --data, judge what was found as well."""
-    narrator = Narrator(quiet=as_json)
-    if resume is None:
-        config = _configured(config_file, preset, overrides, device)
-        source = SourceConfig(
-            folder=None if model is None else str(model.resolve()),
-            module=module,
-            weights=weights,
-            sample_shape=_shape(shape),
-        )
-        reference = None if data is None else DataConfig(name=data, task=task or "binary", n=n, holdout=holdout)
-        config = config.model_copy(update={"source": source, "data": reference})
-        if dry_run:
-            return _dry_run(config, as_json)
-        run = pipeline.start(config, _folder(out, config), "judged", narrator, _command(), overwrite)
-    else:
-        run = pipeline.resume(resume, narrator, _command(), device)
-    return _finish(run, as_json)
+    if resume is not None:
+        refused = {"MODEL": model, "--module": module, "--weights": weights, "--shape": shape, "--data": data}
+        refused |= {"--holdout": holdout, "--task": task, "--n": n}
+        refused |= {"--config": config_file, "--preset": preset, "--overwrite": overwrite}
+        return _go_on(resume, out, overrides, dry_run, as_json, device, refused)
+    config = _configured(config_file, preset, overrides, device)
+    named = {"folder": None if model is None else str(model.resolve()), "module": module, "weights": weights}
+    source = {**named, "sample_shape": _shape(shape)}
+    if config.source is not None and not any(source.values()):
+        source = config.source.model_dump()
+    known = config.data if preset is None else None  # a preset's data are not those of another network
+    config = updated(config, {"source": source, "data": _reference(known, data, task, n, holdout)}, "options")
+    return _begin(config, "judged", out, overwrite, dry_run, as_json)
 
 
 @app.command()
@@ -187,14 +154,14 @@ def match(
     narrator = Narrator(quiet=as_json)
     run = pipeline.resume(run_folder, narrator, _command())
     config = parse_config(to_toml(run.config), str(run_folder / "config.toml"), overrides or [])
-    if data is not None:
-        reference = DataConfig(name=data, task=task or "binary", n=n, holdout=holdout)
-        config = config.model_copy(update={"data": reference})
-    elif holdout is not None and config.data is not None:
-        config = config.model_copy(update={"data": config.data.model_copy(update={"holdout": holdout})})
-    run = Run(run.folder, config, narrator, run.command)
+    if config.model_copy(update={"match": run.config.match, "data": run.config.data}) != run.config:
+        raise RecollectError(
+            "'recollect match' can change match and data alone, the search is done; leave out other --set."
+        )
+    config = updated(config, {"data": _reference(config.data, data, task, n, holdout)}, "options")
+    run = replace(run, config=config)
     pipeline.judge_again(run)
-    _show(run, as_json)
+    show_run(run, as_json)
 
 
 @app.command()
@@ -224,42 +191,66 @@ def _experiment(
     as_json: bool,
     device: str | None,
 ) -> None:
-    narrator = Narrator(quiet=as_json)
     if resume is not None:
-        run = pipeline.resume(resume, narrator, _command(), device)
-    else:
-        config = load_preset(name, _with_device(overrides, device))
-        if dry_run:
-            return _dry_run(config, as_json)
-        run = pipeline.start(config, _folder(out, config), "reproduce", narrator, _command(), overwrite)
-    return _finish(run, as_json)
+        return _go_on(resume, out, overrides, dry_run, as_json, device, {"--overwrite": overwrite})
+    return _begin(load_preset(name, _with_device(overrides, device)), "reproduce", out, overwrite, dry_run, as_json)
+
+
+def _begin(config: Config, plan: str, out: Path | None, overwrite: bool, dry_run: bool, as_json: bool) -> None:
+    if dry_run:
+        return show_dry_run(config, as_json)
+    folder = Path("runs") / config.name if out is None else out
+    return _finish(pipeline.start(config, folder, plan, Narrator(quiet=as_json), _command(), overwrite), as_json)
+
+
+def _go_on(
+    resume: Path,
+    out: Path | None,
+    overrides: list[str] | None,
+    dry_run: bool,
+    as_json: bool,
+    device: str | None,
+    refused: Mapping[str, object],
+) -> None:
+    """A run is gone on with as it was started; an option that would be ignored is refused."""
+    given = [option for option, value in refused.items() if value]
+    run = pipeline.resume(resume, Narrator(quiet=as_json), _command(), device)
+    given += ["--out"] if out is not None and out.resolve() != resume.resolve() else []
+    given += ["--set"] if parse_config(to_toml(run.config), str(resume), overrides or []) != run.config else []
+    if given:
+        raise RecollectError(
+            f"--resume {resume} goes on with the run as it was started, so {given[0]} cannot change it; leave it out."
+        )
+    return show_dry_run(run.config, as_json) if dry_run else _finish(run, as_json)
 
 
 def _finish(run: Run, as_json: bool) -> None:
     _go(run)
-    _show(run, as_json)
+    show_run(run, as_json)
 
 
 def _go(run: Run) -> None:
     try:
         pipeline.go(run)
     except KeyboardInterrupt:
-        command = next((word for word in sys.argv[1:] if not word.startswith("-")), "reproduce")
-        run.narrator.say(f"Interrupted. Go on with: recollect {command} --resume {run.folder.path}")
+        command = shlex.join(["recollect", sys.argv[1], "--resume", str(run.folder.path)])
+        print(f"Interrupted. Go on with: {command}", file=sys.stderr)
         raise typer.Exit(130) from None
 
 
-def _show(run: Run, as_json: bool) -> None:
-    summary = run.folder.read_json("summary.json")
-    if as_json:
-        print(json.dumps(summary))
-        return
-    console = Console(highlight=False)
-    console.print(f"\n{summary['verdict']}", markup=False, soft_wrap=True)
-    for name in run.config.baselines:
-        baseline = run.folder.subfolder(f"baselines/{name}").read_json("summary.json")
-        console.print(f"Baseline {name}: {baseline['verdict']}", markup=False, soft_wrap=True)
-    console.print(f"Look at {run.folder.path / 'report.html'} and {run.folder.path / 'grid.png'}", markup=False)
+def _reference(
+    known: DataConfig | None, data: str | None, task: str | None, n: int | None, holdout: str | None
+) -> dict[str, Any] | None:
+    """The data section: what the options name, on top of what is known unless --data says otherwise."""
+    options = {"task": task, "n": n, "holdout": holdout}
+    given = {name: value for name, value in options.items() if value is not None}
+    if data is not None:
+        return {"name": data, "task": "binary", **given}
+    if known is not None:
+        return known.model_dump() | given
+    if given:
+        raise RecollectError(f"--{next(iter(given))} says more about --data, which is not there; give --data too.")
+    return None
 
 
 def _configured(
@@ -277,22 +268,13 @@ def _with_device(overrides: list[str] | None, device: str | None) -> list[str]:
     return [*(overrides or []), *([] if device is None else [f'device="{device}"'])]
 
 
-def _folder(out: Path | None, config: Config) -> Path:
-    return Path("runs") / config.name if out is None else out
-
-
 def _shape(text: str | None) -> tuple[int, ...] | None:
     if text is None:
         return None
     parts = text.replace("x", ",").split(",")
-    if not all(part.strip().isdigit() and int(part) > 0 for part in parts):
+    if not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
         raise RecollectError(f"--shape needs whole numbers such as 1,28,28, got '{text}'.")
     return tuple(int(part) for part in parts)
-
-
-def _dry_run(config: Config, as_json: bool) -> None:
-    described = describe(config)
-    print(json.dumps(described.as_json()) if as_json else described.as_text())
 
 
 def _command() -> str:
@@ -305,4 +287,10 @@ def main() -> None:
         app()
     except RecollectError as error:
         print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    except (RuntimeError, MemoryError) as error:
+        # PyTorch has an error of its own for a full GPU, and none for full main memory.
+        if not isinstance(error, torch.OutOfMemoryError | MemoryError) and "DefaultCPUAllocator" not in str(error):
+            raise
+        print("error: there is not enough memory; use fewer candidates, trials or units per layer.", file=sys.stderr)
         sys.exit(2)

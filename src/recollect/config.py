@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from recollect.config_errors import explain
 from recollect.core import RecollectError
+from recollect.overrides import apply_override
 from recollect.zoo.architectures import MLPArchitecture
 from recollect.zoo.training import TrainingConfig
 
@@ -133,8 +134,10 @@ class Config(_Section):
     name: str = Field(default="run", min_length=1)
     title: str = ""
     paper: str = ""
-    seed: int = Field(default=0, ge=0)
+    seed: int = Field(default=0, ge=0, lt=2**32)
     device: str = "auto"
+    checkpoint_seconds: float = Field(default=20.0, ge=0)
+    """Unfinished work is saved at most this often; a killed run loses no more than that."""
     data: DataConfig | None = None
     source: SourceConfig | None = None
     model: MLPArchitecture = MLPArchitecture()
@@ -142,6 +145,12 @@ class Config(_Section):
     attack: AttackConfig = AttackConfig()
     baselines: dict[str, AttackConfig] = Field(default_factory=dict)
     match: MatchConfig = MatchConfig()
+
+    @model_validator(mode="after")
+    def _layers_have_units(self) -> Config:
+        if min(self.model.hidden) < 1:
+            raise ValueError(f"model.hidden = {list(self.model.hidden)} has an empty layer; give each at least 1 unit")
+        return self
 
 
 def read_config(path: Path, overrides: Sequence[str] = ()) -> Config:
@@ -158,8 +167,22 @@ def parse_config(text: str, origin: str, overrides: Sequence[str] = ()) -> Confi
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise RecollectError(f"'{origin}' is not valid TOML: {error}.") from error
+    config = _validated(raw, origin)
+    if not overrides:
+        return config
+    # Overrides change the complete configuration, so that they reach defaults too: attack.trials.0.lr_x.
+    resolved = config.model_dump(mode="json")
     for override in overrides:
-        _apply(raw, override)
+        apply_override(resolved, override)
+    return _validated(resolved, "--set")
+
+
+def updated(config: Config, sections: Mapping[str, Mapping[str, Any] | None], origin: str) -> Config:
+    """The same run with whole sections replaced, checked as if they had stood in the file."""
+    return _validated(config.model_dump(mode="json") | dict(sections), origin)
+
+
+def _validated(raw: Mapping[str, Any], origin: str) -> Config:
     try:
         return Config.model_validate(raw)
     except ValidationError as error:
@@ -180,40 +203,6 @@ def with_drawn_trials(config: Config) -> Config:
 
 def to_toml(config: Config) -> str:
     return tomli_w.dumps(config.model_dump(mode="json", exclude_none=True))
-
-
-def _apply(raw: dict[str, Any], override: str) -> None:
-    path, equals, text = override.partition("=")
-    keys = path.strip().split(".")
-    if not equals or not all(keys):
-        raise RecollectError(f"--set needs path.to.key=value, got '{override}'; for example --set attack.steps=5000.")
-    try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        value = text.strip()
-    node: Any = raw
-    for key in keys[:-1]:
-        node = _child(node, key, override)
-    if isinstance(node, list):
-        node[_position(node, keys[-1], override)] = value
-    elif isinstance(node, dict):
-        node[keys[-1]] = value
-    else:
-        raise RecollectError(f"--set {override}: '{keys[-2]}' is a value, not a section.")
-
-
-def _child(node: Any, key: str, override: str) -> Any:
-    if isinstance(node, list):
-        return node[_position(node, key, override)]
-    if not isinstance(node, dict):
-        raise RecollectError(f"--set {override}: '{key}' is inside a value, not a section.")
-    return node.setdefault(key, {})
-
-
-def _position(values: list[Any], key: str, override: str) -> int:
-    if not key.isdigit() or int(key) >= len(values):
-        raise RecollectError(f"--set {override}: '{key}' must be a position from 0 to {len(values) - 1}.")
-    return int(key)
 
 
 def _reason(error: Exception) -> str:

@@ -1,13 +1,16 @@
-"""What --dry-run prints: the resolved configuration, and what the run will cost on this machine."""
+"""A run before it runs: everything is built once, and --dry-run prints what the run will cost on this machine."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from recollect.build import build_problem
-from recollect.config import Config, to_toml, with_drawn_trials
-from recollect.datasets import training_data
+from torch import nn
+
+from recollect.build import build_problem, first_layer_rows
+from recollect.config import Config, SourceConfig, to_toml, with_drawn_trials
+from recollect.core import RecollectError
+from recollect.datasets import heldout_data, training_data
 from recollect.devices import resolve_device
 from recollect.estimate import Estimate, estimate
 from recollect.networks import load_source
@@ -34,21 +37,53 @@ class DryRun:
         )
 
 
-def describe(config: Config) -> DryRun:
-    """Builds everything that a run would build, so that what would fail there fails here."""
-    config = with_drawn_trials(config)
+@dataclass(frozen=True)
+class Rehearsal:
+    """What a run starts from; ``samples`` is None when no training data were named."""
+
+    net: nn.Module
+    sample_shape: tuple[int, ...]
+    samples: int | None
+
+
+def rehearse(config: Config) -> Rehearsal:
+    """Build everything that a run would build, so that what would fail there fails before anything is written."""
     device = resolve_device(config.device)
-    if config.source is not None:
-        net, sample_shape = load_source(config.source)
-        samples = None
-    else:
-        data = training_data(config)
-        sample_shape, samples = tuple(data.x.shape[1:]), len(data.x)
-        net = build_network(config.model, sample_shape, config.seed)
+    ready = _own_network(config) if config.source is None else _given_network(config, config.source)
     for attack in (config.attack, *config.baselines.values()):
-        if attack.method != "weights":
-            build_problem(net, sample_shape, attack, config.seed, device)
-    return DryRun(config, str(device), estimate(net, sample_shape, config, samples, device))
+        if attack.method == "weights":
+            first_layer_rows(ready.net, ready.sample_shape)
+        else:
+            build_problem(ready.net, ready.sample_shape, attack, config.seed, device)
+    return ready
+
+
+def _own_network(config: Config) -> Rehearsal:
+    data = training_data(config)
+    heldout_data(config, data.mean)
+    sample_shape = tuple(data.x.shape[1:])
+    return Rehearsal(build_network(config.model, sample_shape, config.seed), sample_shape, len(data.x))
+
+
+def _given_network(config: Config, source: SourceConfig) -> Rehearsal:
+    net, sample_shape = load_source(source)
+    if config.data is None:
+        return Rehearsal(net, sample_shape, None)
+    data = training_data(config)
+    heldout_data(config, data.mean)
+    if tuple(data.x.shape[1:]) != sample_shape:
+        raise RecollectError(
+            f"the network takes inputs of shape {list(sample_shape)}, the data have {list(data.x.shape[1:])}; "
+            "give the data this network was trained on."
+        )
+    return Rehearsal(net, sample_shape, len(data.x))
+
+
+def describe(config: Config) -> DryRun:
+    """The run with every setting written out, and its cost."""
+    config = with_drawn_trials(config)
+    ready, device = rehearse(config), resolve_device(config.device)
+    return DryRun(config, str(device), estimate(ready.net, ready.sample_shape, config, ready.samples, device))
 
 
 def _size(count: float) -> str:

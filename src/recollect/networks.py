@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import importlib
 import os
-import pickle
 import sys
 from pathlib import Path
 from typing import Any
 
 import torch
 from pydantic import BaseModel, ConfigDict, ValidationError
-from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
@@ -44,20 +42,28 @@ def load_network(path: Path) -> tuple[nn.Module, NetworkFacts]:
     folder = RunFolder(path)
     if not folder.has("model.json"):
         raise RecollectError(f"'{path}' holds no network (no model.json); give a folder written by 'recollect train'.")
+    raw = folder.read_json("model.json")
+    if raw.get("format") != FORMAT:
+        raise RecollectError(
+            f"'{path}' has model format {raw.get('format')}, this version of recollect reads {FORMAT}; "
+            "use the version that wrote it."
+        )
     try:
-        facts = NetworkFacts.model_validate(folder.read_json("model.json"))
+        facts = NetworkFacts.model_validate(raw)
     except ValidationError as error:
         raise RecollectError(explain(error, NetworkFacts, str(path / "model.json"))) from error
-    if facts.format != FORMAT:
-        raise RecollectError(f"'{path}' has model format {facts.format}; this version of recollect reads {FORMAT}.")
     net = build_network(facts.architecture, facts.sample_shape, seed=0)
     load_weights(net, read_weights(path / "weights.safetensors"), str(path))
     return net, facts
 
 
 def load_source(source: SourceConfig) -> tuple[nn.Module, tuple[int, ...]]:
-    """The network a configuration names, with its weights, and the shape of one input."""
+    """The network a configuration names, with its weights, ready to be evaluated, and the shape of one input."""
     if source.folder is not None:
+        if source.module is not None or source.weights is not None or source.sample_shape is not None:
+            raise RecollectError(
+                "two networks were named; give a folder, or module, weights and shape of your own, but not both."
+            )
         net, facts = load_network(Path(source.folder))
         return net, facts.sample_shape
     if source.module is None or source.sample_shape is None:
@@ -68,7 +74,7 @@ def load_source(source: SourceConfig) -> tuple[nn.Module, tuple[int, ...]]:
     net = _make(source.module)
     if source.weights is not None:
         load_weights(net, read_weights(Path(source.weights)), source.weights)
-    return net, source.sample_shape
+    return net.eval(), source.sample_shape
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
@@ -81,15 +87,8 @@ def read_weights(path: Path) -> dict[str, Tensor]:
             if path.suffix == ".safetensors"
             else torch.load(path, weights_only=True, map_location="cpu")
         )
-    except (
-        OSError,
-        SafetensorError,
-        RuntimeError,
-        ValueError,
-        EOFError,
-        KeyError,
-        pickle.UnpicklingError,
-    ) as error:
+    # A damaged file may raise almost anything.
+    except Exception as error:
         raise RecollectError(
             f"'{path}' cannot be loaded as plain weights: it is damaged, or a pickle that could run code, which "
             "recollect never does; save a state dict with safetensors or torch.save."
@@ -104,11 +103,12 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 def load_weights(net: nn.Module, state: dict[str, Tensor], origin: str) -> None:
     expected = {name: tuple(value.shape) for name, value in net.state_dict().items()}
     found = {name: tuple(value.shape) for name, value in state.items()}
-    for name in expected.keys() | found.keys():
+    for name in sorted(expected.keys() | found.keys(), key=str):
         if expected.get(name) != found.get(name):
             raise RecollectError(
                 f"the weights in '{origin}' do not fit the architecture: '{name}' is "
-                f"{found.get(name, 'missing')} there and {expected.get(name, 'unknown')} in the network."
+                f"{found.get(name, 'missing')} there and {expected.get(name, 'unknown')} in the network; "
+                "give the weights of this network."
             )
     floating = next((value.dtype for value in state.values() if value.is_floating_point()), torch.float32)
     net.to(floating).load_state_dict(state)
@@ -121,13 +121,17 @@ def _make(spec: str) -> nn.Module:
         raise RecollectError(f"'{spec}' does not name a network; write package.module:callable.")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
+    # Code of the user's own may raise anything, at import and when called.
     try:
-        made = getattr(importlib.import_module(module_name), name)
-    except ImportError as error:
-        raise RecollectError(f"cannot import '{module_name}' for '{spec}': {error}.") from error
-    except AttributeError as error:
-        raise RecollectError(f"'{module_name}' has no '{name}'; write package.module:callable.") from error
-    net = made if isinstance(made, nn.Module) else made()
+        made = getattr(importlib.import_module(module_name), name, None)
+        net = made if isinstance(made, nn.Module) or not callable(made) else made()
+    except Exception as error:
+        raise RecollectError(
+            f"'{spec}' cannot be made ({type(error).__name__}: {error}); it must be importable from here, and callable "
+            "without arguments."
+        ) from error
     if not isinstance(net, nn.Module):
-        raise RecollectError(f"'{spec}' returned {type(net).__name__}, not a torch.nn.Module.")
+        raise RecollectError(
+            f"'{spec}' gave {type(net).__name__}, not a torch.nn.Module; name a callable that returns the network."
+        )
     return net

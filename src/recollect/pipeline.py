@@ -12,6 +12,7 @@ from pathlib import Path
 from recollect.config import Config, read_config, to_toml, with_drawn_trials
 from recollect.core import RecollectError
 from recollect.devices import resolve_device
+from recollect.dry_run import rehearse
 from recollect.progress import Narrator
 from recollect.runs import RunFolder
 from recollect.stages.judging import match_stage, report_stage
@@ -29,19 +30,37 @@ PLANS = {
 
 def start(config: Config, out: Path, plan: str, narrator: Narrator, command: str, overwrite: bool = False) -> Run:
     """A new run folder with its resolved configuration; nothing has been computed yet."""
-    resolve_device(config.device)
-    folder = RunFolder.create(out, config.name, PLANS[plan], overwrite)
     config = with_drawn_trials(config)
+    _require_apart(config, out)
+    rehearse(config)
+    folder = RunFolder.create(out, config.name, PLANS[plan], overwrite)
     folder.write_text("config.toml", to_toml(config))
     return Run(folder, config, narrator, command)
+
+
+def _require_apart(config: Config, out: Path) -> None:
+    """What a run reads must not lie in the folder that it replaces."""
+    named = [] if config.source is None else [config.source.folder, config.source.weights]
+    named += [] if config.data is None else [config.data.name, config.data.holdout]
+    for path in filter(None, named):
+        if Path(path).exists() and Path(path).resolve().is_relative_to(out.resolve()):
+            raise RecollectError(f"'{path}' is needed and lies in the run folder '{out}'; choose another with --out.")
 
 
 def resume(out: Path, narrator: Narrator, command: str, device: str | None = None) -> Run:
     """A run that was interrupted, as its folder describes it."""
     folder = RunFolder.open(out)
+    unknown = [stage for stage in folder.stages if stage not in STAGES]
+    if unknown:
+        raise RecollectError(
+            f"'{out / 'status.json'}' has an unknown stage '{unknown[0]}'; start anew with --overwrite."
+        )
+    if not folder.has("config.toml"):
+        raise RecollectError(f"'{out}' has no config.toml, nothing was begun there; start anew with --overwrite.")
     config = read_config(out / "config.toml")
     if device is not None:
         config = config.model_copy(update={"device": device})
+        resolve_device(device)
     return Run(folder, config, narrator, command)
 
 
@@ -60,8 +79,8 @@ def judge_again(run: Run) -> None:
     if not run.folder.has("candidates.safetensors"):
         raise RecollectError(f"'{run.folder.path}' has no candidates yet; go on with --resume {run.folder.path}.")
     with run.folder.locked():
-        run.folder.write_text("config.toml", to_toml(run.config))
         match_stage(run)
+        run.folder.write_text("config.toml", to_toml(run.config))
         report_stage(run)
 
 

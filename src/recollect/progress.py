@@ -8,14 +8,7 @@ from dataclasses import dataclass
 
 import torch
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from recollect.solve import Snapshot
 from recollect.zoo.training import Progress as TrainingProgress
@@ -37,11 +30,10 @@ class Narrator:
     def bar(self, description: str, total: int, done: int = 0) -> Iterator[Advance]:
         columns = (
             TextColumn("  {task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
+            BarColumn(bar_width=20),
+            TaskProgressColumn(),
+            TextColumn("{task.completed:.0f} of {task.total:.0f}"),
+            TimeRemainingColumn(compact=True, elapsed_when_finished=True),
             TextColumn("{task.fields[detail]}"),
         )
         with Progress(*columns, console=self.console, disable=self.console.quiet) as progress:

@@ -12,13 +12,13 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import Tensor
 
 from recollect import __version__
@@ -38,7 +38,7 @@ class RunFolder:
         folder = cls(path)
         if path.exists() and not path.is_dir():
             raise RecollectError(f"'{path}' is a file; choose another folder with --out.")
-        if path.is_dir() and any(path.iterdir()):
+        if _holds_something(path):
             if not folder.has("status.json"):
                 raise RecollectError(f"'{path}' holds other files and is no run folder; choose another with --out.")
             if not overwrite:
@@ -46,7 +46,7 @@ class RunFolder:
                     f"'{path}' already holds a run; go on with --resume {path}, start anew with --overwrite, "
                     "or choose another folder with --out."
                 )
-            with folder.locked():
+            with folder.locked(), _explained(path):
                 shutil.rmtree(path)
         with _explained(path):
             path.mkdir(parents=True, exist_ok=True)
@@ -67,14 +67,15 @@ class RunFolder:
                 f"'{path}' is no run folder (it has no status.json); give a folder that recollect wrote."
             )
         status = folder.read_json("status.json")
-        if not isinstance(status, dict) or status.get("format") != FORMAT:
-            found = status.get("format") if isinstance(status, dict) else None
+        if status.get("format") != FORMAT:
             raise RecollectError(
-                f"'{path}' has run folder format {found}, this version of recollect ({__version__}) reads format "
-                f"{FORMAT}; use the version that wrote it."
+                f"'{path}' has run folder format {status.get('format')}, this version of recollect ({__version__}) "
+                f"reads format {FORMAT}; use the version that wrote it."
             )
         if not isinstance(status.get("stages"), dict) or not isinstance(status.get("name"), str):
-            raise RecollectError(f"'{path / 'status.json'}' is damaged: it does not list the stages of a run.")
+            raise RecollectError(
+                f"'{path / 'status.json'}' is damaged, it lists no stages of a run; start anew with --overwrite."
+            )
         return folder
 
     @property
@@ -95,7 +96,9 @@ class RunFolder:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """One process at a time works on a run folder; the lock goes with the process, however it ends."""
-        with _explained(self.path), (self.path / ".lock").open("w") as handle:
+        with _explained(self.path):
+            handle = (self.path / ".lock").open("w")
+        with handle:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
@@ -104,11 +107,12 @@ class RunFolder:
                 ) from error
             yield
 
-    def read_json(self, name: str) -> Any:
-        try:
-            return json.loads((self.path / name).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise RecollectError(f"'{self.path / name}' cannot be read: {_brief(error)}.") from error
+    def read_json(self, name: str) -> dict[str, Any]:
+        with _readable(self.path / name):
+            value = json.loads((self.path / name).read_text(encoding="utf-8"))
+            if not isinstance(value, dict):
+                raise ValueError(f"expected an object, found {type(value).__name__}")
+            return value
 
     def write_json(self, name: str, value: Any) -> None:
         text = json.dumps(_without_nan(value), indent=2, allow_nan=False) + "\n"
@@ -124,13 +128,16 @@ class RunFolder:
 
     def write_tensors(self, name: str, tensors: Mapping[str, Tensor]) -> None:
         plain = {key: value.detach().cpu().contiguous() for key, value in tensors.items()}
-        self._write(name, lambda path: save_file(plain, path, metadata={"format": str(FORMAT)}))
+        # save_file would make a temporary file of its own, which a kill leaves behind.
+        content = save(plain, metadata={"format": str(FORMAT)})
+        self._write(name, lambda path: path.write_bytes(content))
 
-    def read_tensors(self, name: str) -> dict[str, Tensor]:
-        try:
-            return load_file(self.path / name)
-        except (OSError, SafetensorError, ValueError) as error:
-            raise RecollectError(f"'{self.path / name}' cannot be read: {_brief(error)}.") from error
+    def read_tensors(self, name: str, needed: Sequence[str] = ()) -> dict[str, Tensor]:
+        with _readable(self.path / name):
+            tensors = load_file(self.path / name)
+            for missing in set(needed) - tensors.keys():
+                raise ValueError(f"it has no tensor '{missing}'")
+            return tensors
 
     def remove(self, name: str) -> None:
         (self.path / name).unlink(missing_ok=True)
@@ -139,25 +146,27 @@ class RunFolder:
         with _explained(self.path / name), (self.path / name).open("a", encoding="utf-8") as handle:
             handle.write(json.dumps(_without_nan(value), allow_nan=False) + "\n")
 
-    def keep_lines(self, name: str, key: str, largest: int) -> None:
+    def keep_lines(self, name: str, key: str, largest: int) -> list[dict[str, Any]]:
         """Drop lines written after the state that a run is resumed from; they will be written again."""
-        if self.has(name):
-            kept = [line for line in self.read_lines(name) if line[key] <= largest]
-            self.write_text(name, "".join(json.dumps(line) + "\n" for line in kept))
+        lines = self.read_lines(name) if self.has(name) else []
+        kept = [line for line in lines if isinstance(line.get(key), int) and line[key] <= largest]
+        self.write_text(name, "".join(json.dumps(line) + "\n" for line in kept))
+        return kept
 
     def read_lines(self, name: str) -> list[dict[str, Any]]:
-        lines = (self.path / name).read_text(encoding="utf-8").splitlines()
+        with _readable(self.path / name):
+            lines = (self.path / name).read_text(encoding="utf-8", errors="replace").splitlines()
         parsed = []
         for line in lines:
             try:
                 parsed.append(json.loads(line))
             except ValueError:
                 break  # a kill in the middle of a line: what follows is not there either
-        return parsed
+        return [line for line in parsed if isinstance(line, dict)]
 
     def _write(self, name: str, write: Callable[[Path], Any]) -> None:
         path = self.path / name
-        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        temporary = path.with_name(f".{path.name}.part")  # the next write takes over what a kill left behind
         with _explained(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             try:
@@ -165,6 +174,21 @@ class RunFolder:
                 os.replace(temporary, path)
             finally:
                 temporary.unlink(missing_ok=True)
+
+
+def _holds_something(path: Path) -> bool:
+    with _readable(path):
+        return path.is_dir() and any(path.iterdir())
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, SafetensorError, ValueError) as error:
+        raise RecollectError(
+            f"'{path}' cannot be read: {_brief(error)}; bring the file back, or start anew with --overwrite."
+        ) from error
 
 
 @contextmanager
@@ -193,6 +217,8 @@ def _without_nan(value: Any) -> Any:
 
 
 def _brief(error: Exception) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "there is no such file"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return f"it is damaged or incomplete ({str(error).splitlines()[0][:100] if str(error) else type(error).__name__})"

@@ -13,9 +13,7 @@ def gaussian(seed: int, *shape: int) -> torch.Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-@given(
-    scores=st.lists(st.integers(-20, 20), min_size=1, max_size=60), percent=st.sampled_from([50, 80, 90, 99])
-)
+@given(scores=st.lists(st.integers(-20, 20), min_size=1, max_size=60), percent=st.sampled_from([50, 80, 90, 99]))
 def test_threshold_is_the_smallest_that_keeps_the_promise(scores, percent):
     """By counting, in whole numbers: the least rank r with (k + 1 - r) / (k + 1) <= 1 - q, or the last."""
     k, ranked = len(scores), sorted(scores)

@@ -35,9 +35,7 @@ def slow_ssim(a: np.ndarray, b: np.ndarray, window: int) -> float:
             spread_right = (weights * (right - mean_right) ** 2).sum()
             together = (weights * (left - mean_left) * (right - mean_right)).sum()
             top = (2 * mean_left * mean_right + 0.01**2) * (2 * together + 0.03**2)
-            values.append(
-                top / ((mean_left**2 + mean_right**2 + 0.01**2) * (spread_left + spread_right + 0.03**2))
-            )
+            values.append(top / ((mean_left**2 + mean_right**2 + 0.01**2) * (spread_left + spread_right + 0.03**2)))
     return float(np.mean(values))
 
 

@@ -36,6 +36,9 @@ def test_counts_by_hand():
     assert summary == {
         "reference_count": 5,
         "recovered": 1,
+        "score": "ncc",
+        "threshold": pytest.approx(0.92),
+        "false_positive_rate": pytest.approx(1 / 6),
         "null_count": 5,
         "null_recovered": 0,
         "good_ssim04": 2,
@@ -61,9 +64,7 @@ def test_counts_by_hand():
 
 def test_too_few_held_out_samples_are_named():
     words = summarise(judgement([0.85, 0.3], MatchRule()))["recovered_rule"]
-    assert str(words).startswith(
-        "NCC above 0.8500, the highest of 2 held-out samples, too few for quantile 0.75"
-    )
+    assert str(words).startswith("NCC above 0.8500, the highest of 2 held-out samples, too few for quantile 0.75")
     assert "at most 33.33%" in str(words)
     assert "each candidate once" in str(words)
 

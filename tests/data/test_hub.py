@@ -47,8 +47,6 @@ def test_a_failed_download_says_what_to_do(monkeypatch):
         raise ConnectionError("line one\nline two")
 
     monkeypatch.setitem(sys.modules, "datasets", SimpleNamespace(load_dataset=load_dataset))
-    with pytest.raises(
-        RecollectError, match=r"\(ConnectionError\).*folder holding svhn_train\.npz"
-    ) as caught:
+    with pytest.raises(RecollectError, match=r"\(ConnectionError\).*folder holding svhn_train\.npz") as caught:
         read_hub("svhn", "train")
     assert "\n" not in str(caught.value)

@@ -100,9 +100,7 @@ def null_scores(
         groups.pop()
     scored = [_group_scores(candidates, group, mean, rule) for group in groups]
     similarity = [scores.ssim for scores in scored if scores.ssim is not None]
-    return NullScores(
-        torch.cat([scores.ncc for scores in scored]), torch.cat(similarity) if similarity else None
-    )
+    return NullScores(torch.cat([scores.ncc for scores in scored]), torch.cat(similarity) if similarity else None)
 
 
 def judge(
@@ -130,8 +128,7 @@ def judge(
         raise RecollectError(f"score is {score!r}; choose 'ncc', 'ssim' or 'distance'")
     if score == "ssim" and x.ndim != 4:
         raise RecollectError(
-            f"the score 'ssim' needs images [n, c, h, w], got shape {list(x.shape)}; "
-            "choose 'ncc' or 'distance'"
+            f"the score 'ssim' needs images [n, c, h, w], got shape {list(x.shape)}; choose 'ncc' or 'distance'"
         )
     prepared = candidate_pool(candidates, rule)
     matches = match(prepared, x, mean, rule)
@@ -143,9 +140,7 @@ def judge(
     null = null_scores(prepared, holdout, len(x), mean, rule)
     luck, reached = _scores_named(score, null), _scores_named(score, matches)
     threshold = null_threshold(luck, quantile)
-    return Judgement(
-        matches, null, score, threshold, reached > threshold.value, int((luck > threshold.value).sum())
-    )
+    return Judgement(matches, null, score, threshold, reached > threshold.value, int((luck > threshold.value).sum()))
 
 
 def _group_scores(candidates: Pool, group: Tensor, mean: Tensor, rule: MatchRule) -> NullScores:

@@ -42,8 +42,7 @@ def pool(samples: Float[Tensor, "k ..."], distance: Distance, per_channel: bool)
         raise RecollectError(f"unknown distance {distance!r}; choose 'ncc' or 'l2'")
     if samples.ndim < 2:
         raise RecollectError(
-            f"samples need a leading axis and at least one more, got shape {list(samples.shape)}; "
-            "pass [number, ...]"
+            f"samples need a leading axis and at least one more, got shape {list(samples.shape)}; pass [number, ...]"
         )
     if samples.dtype not in (torch.float32, torch.float64):
         samples = samples.to(torch.float32)
@@ -77,9 +76,7 @@ def distances(a: Float[Tensor, "n d"], b: Float[Tensor, "k d"], distance: Distan
     return squared.sqrt_()
 
 
-def distance_blocks(
-    points: Float[Tensor, "n d"], candidates: Pool
-) -> Iterator[tuple[slice, Float[Tensor, "rows k"]]]:
+def distance_blocks(points: Float[Tensor, "n d"], candidates: Pool) -> Iterator[tuple[slice, Float[Tensor, "rows k"]]]:
     """The ``[n, k]`` distances from points to candidates, some rows at a time; infinite when unusable."""
     for rows in row_blocks(len(points), len(candidates.points)):
         block = distances(points[rows], candidates.points, candidates.distance)

@@ -45,9 +45,7 @@ def normalise(x: Float[Tensor, "n ..."], per_channel: bool) -> Float[Tensor, "n 
     return unit.flatten(1) / values.shape[1] ** 0.5
 
 
-def ncc(
-    a: Float[Tensor, "n ..."], b: Float[Tensor, "n ..."], per_channel: bool = False
-) -> Float[Tensor, " n"]:
+def ncc(a: Float[Tensor, "n ..."], b: Float[Tensor, "n ..."], per_channel: bool = False) -> Float[Tensor, " n"]:
     """Normalised cross-correlation of each row of ``a`` with the same row of ``b``, in [-1, 1].
 
     >>> ncc(torch.tensor([[0.0, 1.0, 0.0]]), torch.tensor([[5.0, 7.0, 5.0]])).round(decimals=4)

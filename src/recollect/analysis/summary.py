@@ -28,6 +28,9 @@ def summarise(judgement: Judgement) -> dict[str, int | float | str | bool | None
         "reference_count": len(matches.candidate),
         "recovered": None if judgement.recovered is None else int(judgement.recovered.sum()),
         "recovered_rule": recovered_rule(judgement),
+        "score": judgement.score,
+        "threshold": None if judgement.threshold is None else judgement.threshold.value,
+        "false_positive_rate": None if judgement.threshold is None else judgement.threshold.false_positive_rate,
         "null_count": 0 if null is None else len(null.ncc),
         "null_recovered": judgement.null_recovered,
         "good_ssim04": _count_above(matches.ssim, GOOD_SSIM),
@@ -51,9 +54,7 @@ def recovered_rule(judgement: Judgement) -> str:
     rule = judgement.matches.rule
     if judgement.score == "distance":
         scale = "Euclidean distance" if rule.distance == "l2" else "normalised distance"
-        return (
-            f"some candidate within {rule.radius:g} of the sample ({scale}); not calibrated on held-out data"
-        )
+        return f"some candidate within {rule.radius:g} of the sample ({scale}); not calibrated on held-out data"
     once = "each candidate once" if rule.each_candidate_once else "candidates may serve many samples"
     distance = "normalised" if rule.distance == "ncc" else "Euclidean"
     channels = ", normalised per channel" if rule.per_channel and judgement.matches.ssim is not None else ""

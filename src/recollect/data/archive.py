@@ -25,8 +25,7 @@ def read_archive(path: str, origin: str) -> tuple[Tensor, Tensor]:
                 if info.filename.endswith(".npy")
             }
             images, labels = (
-                _read_member(archive, members[key], f"array {key!r} in {origin}")
-                for key in pick_keys(members, origin)
+                _read_member(archive, members[key], f"array {key!r} in {origin}") for key in pick_keys(members, origin)
             )
     except RecollectError:
         raise
@@ -50,9 +49,7 @@ def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, origin: str)
 def _check_header(stream: IO[bytes], file_size: int, origin: str) -> None:
     # Versions 2 and 3 exist for record types, which are refused anyway, and allow a header of 4 GiB.
     if npy.read_magic(stream) != (1, 0):
-        raise RecollectError(
-            f"{origin} has an unusual header, but needs plain numbers; write it again with savez"
-        )
+        raise RecollectError(f"{origin} has an unusual header, but needs plain numbers; write it again with savez")
     shape, _, dtype = npy.read_array_header_1_0(stream)
     if dtype.hasobject:
         raise RecollectError(

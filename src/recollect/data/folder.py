@@ -76,9 +76,7 @@ def _decode(file: str, expected: tuple[int, ...] | None, first: str, count: int)
             with Image.open(file) as picture:
                 size = (picture.height, picture.width)
                 _check_size(file, size, expected or size, first)
-                require_size(
-                    4 * len(picture.getbands()) * size[0] * size[1] * count, f"the folder of {file!r}"
-                )
+                require_size(4 * len(picture.getbands()) * size[0] * size[1] * count, f"the folder of {file!r}")
                 pixels = np.asarray(picture.convert(_mode(picture.mode, file)))
     except RecollectError:
         raise

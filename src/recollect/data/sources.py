@@ -51,9 +51,7 @@ def load(name_or_path: str, split: str = "train") -> LabelledImages:
 
 def _checked_split(split: str) -> str:
     if split not in SPLITS:
-        raise RecollectError(
-            f"there is no split {split!r}; choose {' or '.join(repr(known) for known in SPLITS)}"
-        )
+        raise RecollectError(f"there is no split {split!r}; choose {' or '.join(repr(known) for known in SPLITS)}")
     return split
 
 
@@ -66,9 +64,7 @@ def _standard(name: str, split: str) -> LabelledImages:
     fetched = read_hub(name, split)
     if fetched is None:
         state = (
-            f"{FOLDER_VARIABLE} names {folder!r}, which has no {file}"
-            if folder
-            else f"{FOLDER_VARIABLE} is not set"
+            f"{FOLDER_VARIABLE} names {folder!r}, which has no {file}" if folder else f"{FOLDER_VARIABLE} is not set"
         )
         raise RecollectError(
             f"{name!r} is not at hand: {state}, and the datasets package is not installed; set "
@@ -85,9 +81,7 @@ def _bundled(split: str) -> LabelledImages:
             f"the bundled sample lacks {file.name}, which every installation has; install recollect again"
         )
     with resources.as_file(file) as path:
-        return labelled(
-            *read_archive(str(path), "the bundled sample"), name=SAMPLE, origin="the bundled sample"
-        )
+        return labelled(*read_archive(str(path), "the bundled sample"), name=SAMPLE, origin="the bundled sample")
 
 
 def _sample_folder() -> Traversable:
@@ -104,8 +98,7 @@ def _users_own(given: str) -> LabelledImages:
         return labelled(*read(path, repr(given)), name=name, origin=repr(given))
     if os.path.exists(path):
         raise RecollectError(
-            f"{given!r} is not a kind of file that can be read; give {', '.join(READERS)} or a "
-            "folder of pictures"
+            f"{given!r} is not a kind of file that can be read; give {', '.join(READERS)} or a folder of pictures"
         )
     if read is not None or os.path.dirname(path):
         raise RecollectError(

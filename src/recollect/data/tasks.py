@@ -89,9 +89,7 @@ def training_set(source: LabelledImages, task: str, n: int | None) -> TaskData:
     return _centred(images, y, indices, images.mean(dim=0, dtype=torch.float64).to(images.dtype))
 
 
-def heldout_set(
-    source: LabelledImages, task: str, count: int | None, mean: Float[Tensor, " ..."]
-) -> TaskData:
+def heldout_set(source: LabelledImages, task: str, count: int | None, mean: Float[Tensor, " ..."]) -> TaskData:
     """The same selection from samples never trained on, less the mean of those that were."""
     if mean.shape != source.images.shape[1:]:
         raise RecollectError(
@@ -102,9 +100,7 @@ def heldout_set(
     return _centred(source.images[indices], y, indices, mean.to(source.images))
 
 
-def _balanced(
-    source: LabelledImages, task: str, n: int | None
-) -> tuple[Int[Tensor, " n"], Int[Tensor, " n"]]:
+def _balanced(source: LabelledImages, task: str, n: int | None) -> tuple[Int[Tensor, " n"], Int[Tensor, " n"]]:
     if task not in TASKS:
         raise RecollectError(f"there is no task {task!r}; choose one of {', '.join(TASKS)}")
     if n is not None and (n < 2 or n % 2):

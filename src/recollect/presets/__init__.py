@@ -27,4 +27,4 @@ def load_preset(name: str, overrides: Sequence[str] = ()) -> Config:
         hint = f"did you mean '{near[0]}'?" if near else "see 'recollect presets'."
         raise RecollectError(f"there is no preset '{name}'; {hint}")
     text = (resources.files(__name__) / f"{name}.toml").read_text(encoding="utf-8")
-    return parse_config(text, f"preset {name}", [*overrides]).model_copy(update={"name": name})
+    return parse_config(text, f"preset {name}", [f"name={name}", *overrides])

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from recollect.analysis import Judgement, MatchRule, distil, judge, scaled_reconstruction, summarise
-from recollect.config import Config, read_config
+from recollect.config import Config
 from recollect.core import RecollectError
 from recollect.data import TaskData
 from recollect.datasets import heldout_data, training_data
@@ -36,7 +36,7 @@ def match_stage(run: Run) -> None:
     judge_run(run.folder, run.config, net, data, heldout, run.device)
     for name in run.config.baselines:
         folder = run.folder.subfolder(f"baselines/{name}")
-        judge_run(folder, read_config(folder.path / "config.toml"), net, data, heldout, run.device)
+        judge_run(folder, run.config, net, data, heldout, run.device)
         folder.set_stage("match", "done")
 
 
@@ -53,7 +53,7 @@ def judge_run(
     heldout: TaskData | None,
     device: torch.device,
 ) -> None:
-    candidates = folder.read_tensors("candidates.safetensors")["candidates"]
+    candidates = folder.read_tensors("candidates.safetensors", ["candidates"])["candidates"]
     if candidates.shape[2:] != data.x.shape[1:]:
         raise RecollectError(
             f"candidates in '{folder.path}' have shape {list(candidates.shape[2:])}, the reference data "
@@ -76,7 +76,7 @@ def judge_run(
 
 def _distil(folder: RunFolder, config: Config) -> Tensor:
     """What someone without the data would keep: ranked by multiplier, small ones and near-duplicates dropped."""
-    saved = folder.read_tensors("candidates.safetensors")
+    saved = folder.read_tensors("candidates.safetensors", ["candidates"])
     pool = saved["candidates"].flatten(0, 1)
     # Activation maximisation and weights have no multipliers: all count the same.
     duals = saved["duals"].flatten() if "duals" in saved else torch.full((len(pool),), torch.inf).nan_to_num()
@@ -103,7 +103,7 @@ def _write(folder: RunFolder, net: nn.Module, data: TaskData, judgement: Judgeme
 @torch.no_grad()
 def _rows(net: nn.Module, data: TaskData, judgement: Judgement, m: int) -> list[dict[str, Any]]:
     matches = judgement.matches
-    outputs = net(data.x.to(next(net.parameters()).dtype))[:, 0]
+    outputs = net(data.x.to(next(net.parameters()).dtype)).flatten()
     columns: dict[str, Any] = {
         "index": data.indices,
         "label": data.y,

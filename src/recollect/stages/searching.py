@@ -28,9 +28,9 @@ def baselines_stage(run: Run) -> None:
         folder = run.folder.subfolder(f"baselines/{name}")
         if not folder.has("status.json"):
             folder = RunFolder.create(folder.path, name, ("attack", "match"))
+        if folder.stages["attack"] != "done":
             alone = run.config.model_copy(update={"attack": attack, "baselines": {}})
             folder.write_text("config.toml", to_toml(alone))
-        if folder.stages["attack"] != "done":
             _attack(run, attack, folder, f"baseline {name}")
             folder.set_stage("attack", "done")
 
@@ -45,7 +45,8 @@ def _attack(run: Run, attack: AttackConfig, folder: RunFolder, what: str) -> Non
     problem = build_problem(net, sample_shape, attack, run.config.seed, run.device)
     state = read_checkpoint(folder, problem)
     done = 0 if state is None else int(state.step)
-    folder.keep_lines("trace.jsonl", "step", done)
+    kept = folder.keep_lines("trace.jsonl", "step", done)
+    started -= kept[-1].get("seconds", 0.0) if kept else 0.0  # time spent before the interruption counts too
     trials = len(attack.trials)
     settings = "1 trial" if trials == 1 else f"{trials} trials"
     run.narrator.say(
@@ -54,7 +55,8 @@ def _attack(run: Run, attack: AttackConfig, folder: RunFolder, what: str) -> Non
     )
     with run.narrator.bar("searching", attack.steps, done) as advance:
         often, seldom = max(1, attack.steps // 500), max(1, attack.steps // 200)
-        callbacks = [SearchBar(advance, seldom), Trace(folder, seldom), Checkpoint(folder, often)]
+        callbacks = [SearchBar(advance, seldom), Trace(folder, seldom, started)]
+        callbacks.append(Checkpoint(folder, often, run.config.checkpoint_seconds))
         before = problem.candidates.decode(problem.candidates.init(problem.rng))
         state = solve(problem, callbacks, state)
     _save(run, attack, folder, as_reconstruction(problem, state), before, time.monotonic() - started)

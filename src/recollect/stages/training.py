@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
@@ -26,18 +26,18 @@ def train_stage(run: Run) -> None:
     config, folder = run.config, run.folder.subfolder("model")
     data = training_data(config)
     net = build_network(config.model, tuple(data.x.shape[1:]), config.seed)
-    state = _training_state(folder, net)
+    state, spent = _unfinished(folder, net)
     done = 0 if state is None else state.epoch
     epochs = config.training.epochs
     source = "" if config.data is None else f" of {config.data.name}"
     where = f"({run.device}, {config.training.dtype})"
     run.narrator.say(f"Training {_shape_of(net)} on {len(data.x)} samples{source} {where}")
-    started = time.monotonic()
+    started = time.monotonic() - spent
     with run.narrator.bar("training", epochs, done) as advance:
         callbacks = [
             TrainingBar(advance, max(1, epochs // 100)),
-            _Curve(folder, max(1, epochs // 200)),
-            _SavedWeights(folder, max(1, epochs // 200)),
+            _Curve(folder, max(1, epochs // 200), started),
+            _SavedWeights(folder, max(1, epochs // 200), config.checkpoint_seconds),
         ]
         last = train(net, data.x, data.y, config.training, config.seed, run.device, callbacks, state)
     facts = {
@@ -62,42 +62,40 @@ class _Curve:
 
     folder: RunFolder
     every: int
+    started: float
 
     def __call__(self, progress: Progress) -> None:
         line = {"epoch": progress.epoch, "loss": progress.loss, "error": progress.error}
-        self.folder.append_line("curve.jsonl", line)
+        self.folder.append_line("curve.jsonl", line | {"seconds": round(time.monotonic() - self.started, 3)})
 
 
 @dataclass
 class _SavedWeights:
-    """Unfinished training, saved at most every 20 seconds."""
+    """Unfinished training, saved at most once in ``seconds``."""
 
     folder: RunFolder
     every: int
-    last: float = 0.0
+    seconds: float
+    last: float = field(default_factory=time.monotonic)
 
     def __call__(self, progress: Progress) -> None:
-        now = time.monotonic()
-        self.last = self.last or now
-        if now - self.last >= 20:
+        if time.monotonic() - self.last >= self.seconds:
             epoch = torch.tensor(progress.epoch)
             self.folder.write_tensors(UNFINISHED, {"epoch": epoch, **progress.params})
-            self.last = now
+            self.last = time.monotonic()
 
 
-def _training_state(folder: RunFolder, net: nn.Module) -> TrainingState | None:
-    folder.path.mkdir(parents=True, exist_ok=True)
+def _unfinished(folder: RunFolder, net: nn.Module) -> tuple[TrainingState | None, float]:
+    """Where training stood when it was interrupted, and the seconds it had taken."""
     if not folder.has(UNFINISHED):
-        folder.remove("curve.jsonl")
-        return None
+        folder.keep_lines("curve.jsonl", "epoch", 0)
+        return None, 0.0
     saved = folder.read_tensors(UNFINISHED)
     epoch = int(saved.pop("epoch", torch.tensor(-1)))
     if epoch < 0 or {k: v.shape for k, v in saved.items()} != {k: v.shape for k, v in net.state_dict().items()}:
-        raise RecollectError(
-            f"'{folder.path / 'training.safetensors'}' does not fit config.toml; start with --overwrite."
-        )
-    folder.keep_lines("curve.jsonl", "epoch", epoch)
-    return TrainingState(epoch, saved)
+        raise RecollectError(f"'{folder.path / UNFINISHED}' does not fit config.toml; start anew with --overwrite.")
+    kept = folder.keep_lines("curve.jsonl", "epoch", epoch)
+    return TrainingState(epoch, saved), kept[-1].get("seconds", 0.0) if kept else 0.0
 
 
 @torch.no_grad()

@@ -28,5 +28,9 @@ def verdict(summary: Mapping[str, Any]) -> str:
             f"No training sample of {n} scores above chance. Nothing found within this budget does not mean that "
             f"nothing can be found.{counts}"
         )
-    rule = summary["recovered_rule"].split(";")[0]
-    return f"{summary['recovered']} of {n} training samples were recovered ({rule}).{counts}"
+    better = f"{100 * (1 - summary['false_positive_rate']):.3g}"
+    luck, score = summary["null_count"], summary["score"].upper()
+    return (
+        f"{summary['recovered']} of {n} training samples were recovered: they match a candidate better than "
+        f"{better}% of {luck} held-out samples do ({score} above {summary['threshold']:.2f}).{counts}"
+    )

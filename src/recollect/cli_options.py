@@ -1,0 +1,35 @@
+"""Options that several commands share, each with its help text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Override a configuration value: --set attack.steps=5000. Repeatable.",
+    ),
+]
+Out = Annotated[Path | None, typer.Option("--out", help="Run folder to write; by default runs/NAME.")]
+Resume = Annotated[Path | None, typer.Option("--resume", metavar="RUN", help="Go on with an interrupted run.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the run folder if it holds a run.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print configuration, memory and time, and stop.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the summary as JSON, and no progress.")]
+Device = Annotated[str | None, typer.Option("--device", help="auto, cpu, cuda or cuda:N.")]
+ConfigFile = Annotated[Path | None, typer.Option("--config", help="Configuration file (TOML).")]
+Preset = Annotated[str | None, typer.Option("--preset", help="Start from a preset instead of a file.")]
+Data = Annotated[
+    str | None, typer.Option("--data", help="Training data: a standard name, a file or a folder of images.")
+]
+Holdout = Annotated[
+    str | None, typer.Option("--holdout", help="Samples the network never saw; calibrates the verdict.")
+]
+Task = Annotated[
+    str | None, typer.Option("--task", help="odd_even, vehicles_animals, or binary for your own two classes.")
+]
+Count = Annotated[int | None, typer.Option("--n", help="Training samples: the first n/2 of each class, in file order.")]

@@ -1,0 +1,52 @@
+"""What --set says: a path into the configuration, and a value."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Any
+
+from recollect.core import RecollectError
+
+
+def apply_override(raw: dict[str, Any], override: str) -> None:
+    """Change one value of a nested configuration in place; positions in lists are numbers from 0.
+
+    >>> raw = {"attack": {"trials": [{"lr_x": 0.3}]}}
+    >>> apply_override(raw, "attack.trials.0.lr_x=0.1")
+    >>> raw["attack"]["trials"]
+    [{'lr_x': 0.1}]
+    """
+    path, equals, text = override.partition("=")
+    keys = path.strip().split(".")
+    if not equals or not all(keys):
+        raise RecollectError(f"--set needs path.to.key=value, got '{override}'; for example --set attack.steps=5000.")
+    node: Any = raw
+    for key in keys[:-1]:
+        place = _place(node, key, override)
+        if isinstance(node, dict) and node.get(place) is None:
+            node[place] = {}  # a section that was left out, such as data
+        node = node[place]
+    node[_place(node, keys[-1], override)] = _value(text)
+
+
+def _value(text: str) -> Any:
+    """A TOML value; what is none is taken for text, so that --set device=cpu needs no quotes."""
+    try:
+        parsed = tomllib.loads(f"value = {text}")
+    except tomllib.TOMLDecodeError:
+        return text.strip()
+    return parsed["value"] if len(parsed) == 1 else text.strip()
+
+
+def _place(node: Any, key: str, override: str) -> str | int:
+    if isinstance(node, list):
+        return _position(node, key, override)
+    if not isinstance(node, dict):
+        raise RecollectError(f"--set {override}: '{key}' is inside a value, not a section; leave it out.")
+    return key
+
+
+def _position(values: list[Any], key: str, override: str) -> int:
+    if not key.isdecimal() or int(key) >= len(values):
+        raise RecollectError(f"--set {override}: '{key}' must be a position from 0 to {len(values) - 1}.")
+    return int(key)

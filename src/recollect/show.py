@@ -1,0 +1,49 @@
+"""What a command prints on stdout when it has ended: a few words, or JSON."""
+
+from __future__ import annotations
+
+import json
+
+from rich.console import Console
+from rich.table import Column, Table
+
+from recollect.config import Config
+from recollect.dry_run import describe
+from recollect.stages.run import Run
+
+
+def show_run(run: Run, as_json: bool) -> None:
+    if "attack" not in run.folder.stages:
+        return _show_training(run, as_json)
+    summary = run.folder.read_json("summary.json")
+    if as_json:
+        return print(json.dumps(summary))
+    console = Console(highlight=False)
+    console.print(f"\n{summary['verdict']}", markup=False, soft_wrap=True)
+    for name in run.config.baselines:
+        baseline = run.folder.subfolder(f"baselines/{name}").read_json("summary.json")
+        console.print(f"Baseline {name}: {baseline['verdict']}", markup=False, soft_wrap=True)
+    return console.print(f"Look at {run.folder.path / 'report.html'} and {run.folder.path / 'grid.png'}", markup=False)
+
+
+def _show_training(run: Run, as_json: bool) -> None:
+    facts = run.folder.subfolder("model").read_json("model.json")["training"]
+    if as_json:
+        return print(json.dumps(facts))
+    return print(f"Network saved in {run.folder.path / 'model'}: training loss {facts['loss']:.2e}.")
+
+
+def show_dry_run(config: Config, as_json: bool) -> None:
+    described = describe(config)
+    print(json.dumps(described.as_json()) if as_json else described.as_text())
+
+
+def show_presets(known: dict[str, Config], as_json: bool) -> None:
+    if as_json:
+        return print(
+            json.dumps({name: {"title": config.title, "paper": config.paper} for name, config in known.items()})
+        )
+    table = Table(Column("preset", no_wrap=True), "what it shows", "paper", box=None, pad_edge=False)
+    for name, config in known.items():
+        table.add_row(name, config.title, config.paper)
+    return Console().print(table)

@@ -1,0 +1,225 @@
+"""Configuration: TOML there and back, --set into every corner, settings drawn at random."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import string
+from contextlib import suppress
+
+import pytest
+import tomli_w
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect.config import (
+    AttackConfig,
+    Config,
+    DataConfig,
+    MatchConfig,
+    SearchConfig,
+    SourceConfig,
+    TrialSettings,
+    parse_config,
+    read_config,
+    to_toml,
+    updated,
+    with_drawn_trials,
+)
+from recollect.core import RecollectError
+from recollect.overrides import apply_override
+
+POSITIVE = st.floats(1e-6, 1e6)
+TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r"), max_size=12)
+TRIALS = st.builds(
+    TrialSettings, lr_x=POSITIVE, lr_duals=POSITIVE, init_scale=POSITIVE, dual_min=POSITIVE, smoothing=POSITIVE
+)
+ATTACKS = st.builds(
+    AttackConfig,
+    method=st.sampled_from(["kkt", "activation", "weights"]),
+    candidates=st.integers(1, 10**6),
+    momentum=st.floats(0, 0.999),
+    layer_weights=st.none() | st.tuples(POSITIVE, POSITIVE),
+    trials=st.lists(TRIALS, min_size=1, max_size=3).map(tuple),
+    search=st.none() | st.builds(SearchConfig, trials=st.integers(1, 9), lr_x=st.just((0.25, 4.0))),
+)
+CONFIGS = st.builds(
+    Config,
+    name=TEXT.filter(bool),
+    title=TEXT,
+    seed=st.integers(0, 2**32 - 1),
+    data=st.none() | st.builds(DataConfig, name=TEXT, n=st.none() | st.integers(2, 100)),
+    source=st.none() | st.builds(SourceConfig, folder=st.none() | TEXT, sample_shape=st.none() | st.just((1, 28, 28))),
+    attack=ATTACKS,
+    baselines=st.dictionaries(TEXT, ATTACKS, max_size=2),
+    match=st.builds(MatchConfig, quantile=st.floats(0.01, 0.99), scaling=st.sampled_from(["stretch", "clamp"])),
+)
+
+
+@given(CONFIGS)
+def test_every_configuration_survives_a_round_trip_through_toml(config: Config) -> None:
+    assert parse_config(to_toml(config), "test") == config
+
+
+def test_set_reaches_nested_keys_lists_and_sections_that_were_left_out() -> None:
+    config = parse_config(
+        "[attack]\nsteps = 10\n",
+        "test",
+        [
+            "attack.trials.0.lr_x=0.125",
+            "model.hidden=[3, 4]",
+            "model.hidden.1=9",
+            "data.name=own.npz",
+            "baselines.other.method=activation",
+            "attack.search.trials=3",
+            "title = a plain sentence = fine",
+        ],
+    )
+    assert config.attack.steps == 10
+    assert config.attack.trials[0].lr_x == 0.125
+    assert config.model.hidden == (3, 9)
+    assert config.data is not None
+    assert config.data.name == "own.npz"
+    assert config.baselines["other"].method == "activation"
+    assert config.attack.search is not None
+    assert config.attack.search.trials == 3
+    assert config.title == "a plain sentence = fine"
+
+
+def test_the_last_set_wins() -> None:
+    assert parse_config("seed = 1", "test", ["seed=2", "seed=3"]).seed == 3
+
+
+SCALARS = st.booleans() | st.integers(-(2**60), 2**60) | st.floats(allow_nan=False) | TEXT
+VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=3), max_leaves=5)
+KEYS = st.lists(st.text(string.ascii_letters + "_", min_size=1, max_size=5), min_size=1, max_size=4)
+
+
+@given(KEYS, VALUES)
+def test_set_puts_any_toml_value_at_any_path(keys: list[str], value: object) -> None:
+    raw: dict[str, object] = {"untouched": 1}
+    written = tomli_w.dumps({"value": value}).partition("=")[2]
+    apply_override(raw, f"{'.'.join(['root', *keys])}={written}")
+    found: object = raw["root"]
+    for key in keys:
+        assert isinstance(found, dict)
+        assert list(found) == [key]
+        found = found[key]
+    assert found == value
+    assert raw["untouched"] == 1
+
+
+@given(st.text(max_size=40))
+def test_no_text_after_set_does_worse_than_an_error_in_words(text: str) -> None:
+    with suppress(RecollectError):
+        assert isinstance(parse_config("", "test", [text]), Config)
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=20))
+def test_a_value_never_brings_other_keys_along(text: str) -> None:
+    raw: dict[str, object] = {}
+    apply_override(raw, f"title={text}\nseed = 5")
+    assert list(raw) == ["title"]
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ("attack.stepz=5", "unknown key 'attack.stepz'; did you mean 'steps'?"),
+        ("atack.steps=5", "unknown key 'atack'; did you mean 'attack'?"),
+        ("attack.trials.0.lr=5", "unknown key 'attack.trials.0.lr'; did you mean 'lr_x'?"),
+        ("baselines.mine.metod=kkt", "unknown key 'baselines.mine.metod'; did you mean 'method'?"),
+        ("match.zzz=1", "unknown key 'match.zzz'; valid keys there: distance"),
+        ("attack.steps=many", "attack.steps: input should be a valid integer"),
+        ("attack.steps=0", "attack.steps: input should be greater than or equal to 1 (got 0)"),
+        ("attack.steps=1.5", "attack.steps"),
+        ("attack.method=magic", "'kkt', 'activation' or 'weights' (got 'magic')"),
+        ("attack.momentum=1", "attack.momentum: input should be less than 1"),
+        ("attack.momentum=nan", "attack.momentum"),
+        ("attack.trials=[]", "attack.trials"),
+        ("attack.trials.0.lr_x=-1", "attack.trials.0.lr_x: input should be greater than 0"),
+        ("attack.trials.0.lr_x=inf", "attack.trials.0.lr_x"),
+        ("attack.trials.1.lr_x=1", "'1' must be a position from 0 to 0"),
+        ("attack.trials.first.lr_x=1", "'first' must be a position"),
+        ("attack.trials.²=1", "'²' must be a position"),
+        ("attack.steps.more=1", "'more' is inside a value"),
+        ("attack.steps.even.more=1", "'even' is inside a value"),
+        ("attack.search.trials=0", "attack.search.trials"),
+        ("attack.search.lr_x=[0.1, 1.0]", "attack.search.trials: field required"),
+        ("attack.search={trials = 2, lr_x = [2.0, 1.0]}", "lr_x = [2.0, 1.0] is no range"),
+        ("attack.search={trials = 2, smoothing = [0.0, 1.0]}", "smoothing = [0.0, 1.0] is no range"),
+        ("attack=5", "attack: input should be"),
+        ("model.hidden=[]", "model.hidden"),
+        ("model.hidden=[16, 0]", "model.hidden = [16, 0] has an empty layer"),
+        ("seed=-1", "seed"),
+        ("seed=4294967296", "seed: input should be less than 4294967296"),
+        ("checkpoint_seconds=-1", "checkpoint_seconds"),
+        ("data.n=1", "data.n: input should be greater than or equal to 2"),
+        ("attack.steps", "--set needs path.to.key=value, got 'attack.steps'"),
+        ("=5", "--set needs path.to.key=value"),
+        ("attack..steps=5", "--set needs path.to.key=value"),
+        ("", "--set needs path.to.key=value, got ''"),
+    ],
+)
+def test_a_bad_override_is_explained(override: str, expected: str) -> None:
+    with pytest.raises(RecollectError) as caught:
+        parse_config("", "test", [override])
+    assert expected in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert "--set" in str(caught.value)
+
+
+def test_a_mistake_in_the_file_names_the_file(tmp_path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text("[attack]\nstep = 5\n")
+    with pytest.raises(RecollectError, match=r"mine\.toml: unknown key 'attack\.step'; did you mean 'steps'\?"):
+        read_config(path)
+    path.write_text("[attack\n")
+    with pytest.raises(RecollectError, match=r"mine\.toml' is not valid TOML"):
+        read_config(path)
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(RecollectError, match="not UTF-8"):
+        read_config(path)
+    with pytest.raises(RecollectError, match="No such file"):
+        read_config(tmp_path / "missing.toml")
+
+
+def test_replaced_sections_are_checked_too() -> None:
+    config = updated(Config(), {"data": {"name": "own.npz", "n": 4}}, "options")
+    assert config == Config(data=DataConfig(name="own.npz", n=4))
+    with pytest.raises(RecollectError, match=r"options: data\.n"):
+        updated(Config(), {"data": {"n": 0}}, "options")
+
+
+RANGES = st.tuples(POSITIVE, POSITIVE).map(lambda pair: (min(pair), max(pair)))
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 20), RANGES, RANGES, RANGES)
+def test_draws_are_reproducible_and_inside_their_ranges(seed, trials, lr_x, dual_min, smoothing) -> None:
+    search = SearchConfig(trials=trials, lr_x=lr_x, dual_min=dual_min, smoothing=smoothing)
+    drawn = search.draw(seed)
+    assert drawn == search.draw(seed)
+    assert len(drawn) == trials
+    for name in TrialSettings.model_fields:
+        low, high = getattr(search, name)
+        values = [getattr(settings, name) for settings in drawn]
+        assert all(low * (1 - 1e-12) <= value <= high * (1 + 1e-12) for value in values)
+
+
+def test_learning_rates_are_drawn_log_uniformly_and_the_floor_uniformly() -> None:
+    drawn = SearchConfig(trials=4000, lr_x=(1e-4, 1.0), dual_min=(0.2, 0.8)).draw(0)
+    assert statistics.median(settings.lr_x for settings in drawn) == pytest.approx(1e-2, rel=0.3)
+    assert statistics.median(settings.dual_min for settings in drawn) == pytest.approx(0.5, rel=0.05)
+    other = SearchConfig(trials=4000, lr_x=(1e-4, 1.0), dual_min=(0.2, 0.8)).draw(1)
+    correlation = statistics.correlation(
+        [math.log(settings.lr_x) for settings in drawn], [math.log(settings.lr_x) for settings in other]
+    )
+    assert abs(correlation) < 0.1
+
+
+def test_a_run_folder_gets_the_drawn_settings_in_full() -> None:
+    config = Config(seed=3, attack=AttackConfig(search=SearchConfig(trials=5)))
+    resolved = with_drawn_trials(config)
+    assert resolved.attack.search is None
+    assert resolved.attack.trials == SearchConfig(trials=5).draw(3)
+    assert with_drawn_trials(resolved) == resolved
