@@ -2,7 +2,7 @@
 
 __version__ = "0.1.0"
 
-from recollect.analysis import MatchRule, distil, judge, match, summarise
+from recollect.analysis import MatchRule, distil, judge, match, scaled_reconstruction, summarise
 from recollect.api import Reconstruction, attack
 from recollect.config import AttackConfig, SearchConfig, TrialSettings
 from recollect.core import RecollectError
@@ -23,6 +23,7 @@ __all__ = [
     "load",
     "match",
     "pair_grid",
+    "scaled_reconstruction",
     "summarise",
     "training_set",
 ]

@@ -57,7 +57,7 @@ def demo(
     _experiment("demo", out, overrides, resume, overwrite, dry_run, as_json, device)
 
 
-@app.command()
+@app.command(epilog="Example: recollect reproduce haim-cifar10 --set training.epochs=100000 --device cuda")
 def reproduce(
     name: Annotated[str, typer.Argument(help="A preset; 'recollect presets' lists them.")] = "",
     out: Out = None,
@@ -80,7 +80,7 @@ def presets(as_json: AsJson = False) -> None:
     show_presets({name: load_preset(name) for name in preset_names()}, as_json)
 
 
-@app.command()
+@app.command(epilog="Example: recollect train --preset demo --set data.n=40 --out runs/mine")
 def train(
     config_file: ConfigFile = None,
     preset: Preset = None,
@@ -100,7 +100,10 @@ def train(
     return _begin(config, "train", out, overwrite, dry_run, as_json)
 
 
-@app.command()
+@app.command(
+    epilog="Example: recollect attack --module mynets:make --weights model.safetensors --shape 1,28,28 "
+    "--data train.npz --holdout test.npz"
+)
 def attack(
     model: Annotated[Path | None, typer.Argument(help="A folder written by 'recollect train' or a run folder.")] = None,
     module: Annotated[
@@ -140,7 +143,7 @@ def attack(
     return _begin(config, "judged", out, overwrite, dry_run, as_json)
 
 
-@app.command()
+@app.command(epilog="Example: recollect match runs/demo --set match.scaling=clamp")
 def match(
     run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder with candidates.")],
     data: Data = None,

@@ -22,7 +22,6 @@ from recollect.stages.training import train_stage
 
 PLANS = {
     "train": ("train",),
-    "attack": ("attack",),
     "judged": ("attack", "baselines", "match", "report"),
     "reproduce": ("train", "attack", "baselines", "match", "report"),
 }

@@ -43,7 +43,9 @@ def show_presets(known: dict[str, Config], as_json: bool) -> None:
         return print(
             json.dumps({name: {"title": config.title, "paper": config.paper} for name, config in known.items()})
         )
-    table = Table(Column("preset", no_wrap=True), "what it shows", "paper", box=None, pad_edge=False)
+    console = Console()
+    wide = console.width >= 120
+    table = Table(Column("preset", no_wrap=True), "what it shows", *(["paper"] * wide), box=None, pad_edge=False)
     for name, config in known.items():
-        table.add_row(name, config.title, config.paper)
-    return Console().print(table)
+        table.add_row(name, config.title, *([config.paper] * wide))
+    return console.print(table)

@@ -6,6 +6,7 @@ from recollect.analysis.calibration import (
     NullThreshold,
     Score,
     judge,
+    luck_probability,
     null_scores,
     null_threshold,
 )
@@ -47,6 +48,7 @@ __all__ = [
     "distil",
     "dssim",
     "judge",
+    "luck_probability",
     "match",
     "ncc",
     "nearest_distance",

@@ -7,7 +7,7 @@ import math
 from jaxtyping import Float
 from torch import Tensor
 
-from recollect.analysis.calibration import Judgement, NullThreshold
+from recollect.analysis.calibration import Judgement, NullThreshold, luck_probability
 
 GOOD_SSIM = 0.4
 """Above this a reconstruction is called good (Buzaglo et al. 2023, appendix A.2); not meant for MNIST."""
@@ -31,6 +31,7 @@ def summarise(judgement: Judgement) -> dict[str, int | float | str | bool | None
         "score": judgement.score,
         "threshold": None if judgement.threshold is None else judgement.threshold.value,
         "false_positive_rate": None if judgement.threshold is None else judgement.threshold.false_positive_rate,
+        "luck_probability": _luck(judgement),
         "null_count": 0 if null is None else len(null.ncc),
         "null_recovered": judgement.null_recovered,
         "good_ssim04": _count_above(matches.ssim, GOOD_SSIM),
@@ -65,6 +66,13 @@ def recovered_rule(judgement: Judgement) -> str:
     if judgement.threshold is None:
         return f"not calibrated: no held-out samples were given; {how}"
     return f"{judgement.score.upper()} above {_threshold_in_words(judgement.threshold)}; {how}"
+
+
+def _luck(judgement: Judgement) -> float | None:
+    if judgement.threshold is None or judgement.recovered is None:
+        return None
+    rate, passed = judgement.threshold.false_positive_rate, judgement.recovered
+    return luck_probability(int(passed.sum()), len(passed), rate)
 
 
 def _threshold_in_words(threshold: NullThreshold) -> str:

@@ -14,7 +14,7 @@ from recollect.callbacks import CHECKPOINT, Checkpoint, Trace, read_checkpoint
 from recollect.config import AttackConfig, to_toml
 from recollect.progress import SearchBar
 from recollect.runs import RunFolder
-from recollect.solve import solve
+from recollect.solve import Precision, solve
 from recollect.stages.run import Run
 
 
@@ -51,7 +51,7 @@ def _attack(run: Run, attack: AttackConfig, folder: RunFolder, what: str) -> Non
     settings = "1 trial" if trials == 1 else f"{trials} trials"
     run.narrator.say(
         f"Searching for {what} by {attack.method}: {settings} of {attack.candidates} candidates, "
-        f"{attack.steps} steps ({run.device}, {attack.precision})"
+        f"{attack.steps} steps ({run.device}, {_effective(attack.precision, run.device)})"
     )
     with run.narrator.bar("searching", attack.steps, done) as advance:
         often, seldom = max(1, attack.steps // 500), max(1, attack.steps // 200)
@@ -90,7 +90,7 @@ def _save(
             "version": __version__,
             "torch": torch.__version__,
             "device": _device_name(run.device),
-            "dtype": attack.precision,
+            "dtype": _effective(attack.precision, run.device),
             "method": attack.method,
             "seed": run.config.seed,
             "trials": trials,
@@ -101,6 +101,11 @@ def _save(
             "ms_per_step_per_trial": 1000 * seconds / (steps * trials) if steps else None,
         },
     )
+
+
+def _effective(precision: Precision, device: torch.device) -> Precision:
+    # Only GPUs have TF32; elsewhere it means float32.
+    return "fp32" if precision == "tf32" and device.type == "cpu" else precision
 
 
 def _device_name(device: torch.device) -> str:

@@ -1,0 +1,48 @@
+"""What a run says of itself: luck is named, and a count that luck explains is not called recovery."""
+
+from __future__ import annotations
+
+from recollect.stages.verdict import verdict
+
+JUDGED = {
+    "reference_count": 500,
+    "recovered": 65,
+    "recovered_rule": "SSIM above 0.28",
+    "score": "ssim",
+    "threshold": 0.278,
+    "false_positive_rate": 0.01,
+    "luck_probability": 1e-40,
+    "null_count": 2000,
+    "ncc80": 7,
+    "null_ncc80": 5,
+}
+
+
+def test_recovery_is_stated_with_the_luck_beside_it() -> None:
+    assert verdict(JUDGED) == (
+        "65 of 500 training samples were recovered: they match a candidate better than 99% of 2000 held-out samples "
+        "do (SSIM above 0.28). At NCC >= 0.8: 7 of 500 training samples, and by luck 5 of 2000 held-out ones."
+    )
+
+
+def test_a_count_that_luck_explains_is_not_called_recovery() -> None:
+    words = verdict(JUDGED | {"recovered": 5, "luck_probability": 0.56})
+    assert words.startswith("Nothing beyond chance: 5 of 500 training samples pass a threshold that luck lets 5.0 of")
+    assert "does not mean that nothing can be found" in words
+    assert "recovered" not in words
+
+
+def test_without_held_out_samples_nothing_is_claimed() -> None:
+    words = verdict(JUDGED | {"recovered": None, "luck_probability": None})
+    assert "nobody can say how much of that is luck" in words
+
+
+def test_without_reference_data_nothing_is_verified() -> None:
+    assert "nothing about them has been verified" in verdict({"distilled": 12})
+
+
+def test_points_and_vectors_leave_out_what_does_not_apply() -> None:
+    rule = "some candidate within 0.05 of the sample (Euclidean distance); not calibrated on held-out data"
+    points = {"reference_count": 20, "recovered": 20, "score": "distance", "recovered_rule": rule}
+    assert verdict(points) == f"20 of 20 training samples were recovered: {rule}."
+    assert "NCC >= 0.8" not in verdict(JUDGED | {"ncc80": None})
