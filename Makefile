@@ -14,14 +14,14 @@ test: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n 2
 
 check: $(VENV)/.installed-dev
-	$(BIN)/ruff check src tests
-	$(BIN)/ruff format --check src tests
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 
 format: $(VENV)/.installed-dev
-	$(BIN)/ruff check --fix src tests
-	$(BIN)/ruff format src tests
+	$(BIN)/ruff check --fix src tests benchmarks
+	$(BIN)/ruff format src tests benchmarks
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from tests.cases import NETWORKS, SAMPLE_SHAPE, Trials, trials
 from tests.references import kkt_loss, published_output
 from torch import Tensor, nn
 
-from recollect import priors
 from recollect.objectives import KKT, ActivationMaximisation
+from recollect.priors import Box, dual_floor, dual_floor_gradient
 from recollect.targets import MLPTarget, ModuleTarget, as_target
 
 TARGETS = {
@@ -30,7 +32,7 @@ def weights_for(net: nn.Module) -> tuple[float, ...]:
 def engine_loss(target, given: Trials, layer_weights: tuple[float, ...] | None) -> Tensor:
     objective = KKT(given.x.shape[1], given.smoothing, given.dual_min, layer_weights)
     terms = objective(target, given.x, given.labels, {"duals": given.duals})
-    return torch.stack(list(terms.values())).sum(dim=0) + priors.box(given.x)
+    return torch.stack(list(terms.values())).sum(dim=0) + Box()(given.x)
 
 
 def reference_loss(net: nn.Module, given: Trials, layer_weights: tuple[float, ...]) -> Tensor:
@@ -50,6 +52,47 @@ def test_kkt_agrees_with_double_backward(name: str, kind: str) -> None:
     found_grads = torch.autograd.grad(found.sum(), [given.x, given.duals])
     for got, wanted in zip(found_grads, expected_grads, strict=True):
         assert relative(got, wanted) < 1e-9
+
+
+@pytest.mark.parametrize("counted", ["all", "first", "last"])
+@pytest.mark.parametrize("kind", TARGETS)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_adjoint_agrees_with_autograd_through_the_loss(name: str, kind: str, counted: str) -> None:
+    net, given = NETWORKS[name](), trials()
+    depth = len(weights_for(net))
+    chosen = {"all": weights_for(net), "first": (1.0, *[0.0] * (depth - 1)), "last": (*[0.0] * (depth - 1), 1.0)}
+    target = TARGETS[kind](net)
+    # Without multiplier floor and box: their gradients are large and would hide an error in the residual's.
+    objective = KKT(given.x.shape[1], given.smoothing, given.dual_min, chosen[counted], floor_weight=0.0)
+    total = objective(target, given.x, given.labels, {"duals": given.duals})["stationarity"].sum()
+    expected = torch.autograd.grad(total, [given.x, given.duals], materialize_grads=True)
+    with torch.no_grad():
+        x, duals = given.x.detach(), given.duals.detach()
+        x_gradient, own = objective.gradient(target, x, given.labels, {"duals": duals})
+    for got, wanted in zip((x_gradient, own["duals"]), expected, strict=True):
+        assert not got.requires_grad
+        assert float((got - wanted).norm()) <= 1e-10 * float(wanted.norm())
+
+
+@pytest.mark.parametrize("chunk", [1, 4, 6, 100])
+@pytest.mark.parametrize("kind", TARGETS)
+def test_chunks_do_not_change_the_gradient(kind: str, chunk: int) -> None:
+    net, given = NETWORKS["two hidden layers, all biases"](), trials()
+    target, duals = TARGETS[kind](net), {"duals": given.duals.detach()}
+    whole = KKT(given.x.shape[1], given.smoothing, given.dual_min)
+    chunked = replace(whole, chunk=chunk)
+    expected, found = (
+        objective.gradient(target, given.x.detach(), given.labels, duals) for objective in (whole, chunked)
+    )
+    assert relative(found[0], expected[0]) < 1e-12
+    assert relative(found[1]["duals"], expected[1]["duals"]) < 1e-12
+
+
+def test_prior_gradients_by_hand_agree_with_autograd() -> None:
+    given, box = trials(), Box(weight=0.7)
+    assert torch.allclose(box.gradient(given.x), torch.autograd.grad(box(given.x).sum(), given.x)[0], rtol=1e-12)
+    floor = torch.autograd.grad(dual_floor(given.duals, given.dual_min).sum(), given.duals)[0]
+    assert torch.allclose(dual_floor_gradient(given.duals, given.dual_min), floor, rtol=1e-12)
 
 
 @pytest.mark.parametrize("kind", TARGETS)

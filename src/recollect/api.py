@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from recollect.build import build_problem, first_layer_rows
 from recollect.config import AttackConfig
 from recollect.devices import resolve_device
-from recollect.solve import Callback, Problem, State, solve
+from recollect.problem import Problem, State
+from recollect.solve import Callback, Snapshot, solve
 
 
 @dataclass(frozen=True)
@@ -73,5 +74,5 @@ def as_reconstruction(problem: Problem, state: State) -> Reconstruction:
         duals=state.variables.get("duals"),
         labels=problem.labels,
         diverged=~state.alive,
-        terms=state.terms,
+        terms=Snapshot(problem.steps, problem, state).terms,
     )

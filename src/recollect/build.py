@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 
 import torch
 from torch import Tensor, nn
 
-from recollect import priors
-from recollect.candidates import Pixels
+from recollect.candidates import Pixels, RowSpace, signal_basis
 from recollect.config import AttackConfig
-from recollect.core import Objective, RecollectError, Target, TrialRng
+from recollect.core import Candidates, Objective, RecollectError, Target, TrialRng
 from recollect.objectives import KKT, ActivationMaximisation
 from recollect.objectives.cotangents import binary_labels
 from recollect.objectives.kkt import parameter_weights
 from recollect.optimisers import Momentum
-from recollect.solve import Problem
-from recollect.targets import as_target
+from recollect.priors import Box
+from recollect.problem import Problem
+from recollect.targets import MLPTarget, as_target
 
 Settings = dict[str, Tensor]
 """Each trial setting as a ``[T]`` tensor."""
@@ -31,6 +30,7 @@ def _kkt(attack: AttackConfig, settings: Settings) -> Objective:
         dual_min=settings["dual_min"],
         layer_weights=attack.layer_weights,
         floor_weight=attack.dual_floor_weight,
+        chunk=attack.chunk,
     )
 
 
@@ -57,18 +57,31 @@ def build_problem(
         name: torch.tensor([getattr(trial, name) for trial in attack.trials], dtype=dtype, device=device)
         for name in type(attack.trials[0]).model_fields
     }
+    candidates: Candidates = Pixels(attack.candidates, target.sample_shape, settings["init_scale"])
+    if attack.space == "row":
+        basis = signal_basis(_mlp(target).first_weight, attack.max_rank)
+        candidates = RowSpace(attack.candidates, target.sample_shape, settings["init_scale"], basis)
+        target = _mlp(target).in_subspace(basis)
     return Problem(
         target=target,
         objective=OBJECTIVES[attack.method](attack, settings),
-        candidates=Pixels(attack.candidates, target.sample_shape, settings["init_scale"]),
+        candidates=candidates,
         optimiser=Momentum({"x": settings["lr_x"], "duals": settings["lr_duals"]}, attack.momentum),
         labels=binary_labels(attack.candidates).to(device),
         rng=TrialRng(seed, tuple(range(len(attack.trials))), dtype, device),
         steps=attack.steps,
-        priors={"box": partial(_weighted_box, attack.box_weight)} if attack.box_weight else {},
+        priors={"box": Box(attack.box_weight)} if attack.box_weight else {},
         schedule=attack.schedule,
         precision=attack.precision,
     )
+
+
+def _mlp(target: Target) -> MLPTarget:
+    if not isinstance(target, MLPTarget):
+        raise RecollectError(
+            "the row space is that of an MLP's first layer, this network is no plain MLP; use --set attack.space=full."
+        )
+    return target
 
 
 def first_layer_rows(net: nn.Module, sample_shape: tuple[int, ...]) -> Tensor:
@@ -80,10 +93,6 @@ def first_layer_rows(net: nn.Module, sample_shape: tuple[int, ...]) -> Tensor:
             "this network has none."
         )
     return first.weight.detach().float().reshape(1, -1, *sample_shape)
-
-
-def _weighted_box(weight: float, x: Tensor) -> Tensor:
-    return weight * priors.box(x)
 
 
 def _require_one_output(target: Target, dtype: torch.dtype, device: torch.device) -> None:

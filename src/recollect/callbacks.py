@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from recollect.core import RecollectError
+from recollect.problem import Problem, State, initial_state
 from recollect.runs import RunFolder
-from recollect.solve import Problem, Snapshot, State, initial_state
+from recollect.solve import Snapshot
 
 CHECKPOINT = "checkpoint.safetensors"
 
@@ -26,7 +27,7 @@ class Trace:
 
     def __call__(self, snapshot: Snapshot) -> None:
         state = snapshot.state
-        terms = {name: value.tolist() for name, value in state.terms.items()}
+        terms = {name: value.tolist() for name, value in snapshot.terms.items()}
         line = {"step": snapshot.step, "seconds": round(time.monotonic() - self.started, 3)}
         self.folder.append_line("trace.jsonl", line | {"alive": int(state.alive.sum()), "terms": terms})
 
@@ -69,7 +70,6 @@ def read_checkpoint(folder: RunFolder, problem: Problem) -> State | None:
         variables=group("variables."),
         optimiser=group("optimiser."),
         alive=saved["alive"].to(device),
-        terms=group("terms."),
     )
 
 
@@ -78,7 +78,7 @@ def _kinds(tensors: dict[str, Tensor]) -> dict[str, tuple[torch.Size, torch.dtyp
 
 
 def _flattened(state: State) -> dict[str, Tensor]:
-    groups = {"variables": state.variables, "optimiser": state.optimiser, "terms": state.terms}
+    groups = {"variables": state.variables, "optimiser": state.optimiser}
     named = {f"{prefix}.{name}": value for prefix, group in groups.items() for name, value in group.items()}
     return {"step": state.step, "alive": state.alive, **named}
 
@@ -91,6 +91,6 @@ class Tracker:
     every: int = 100
 
     def __call__(self, snapshot: Snapshot) -> None:
-        for name, values in snapshot.state.terms.items():
+        for name, values in snapshot.terms.items():
             for trial, value in enumerate(values.tolist()):
                 self.log(f"{name}/trial_{trial}", value, snapshot.step)

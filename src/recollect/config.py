@@ -103,6 +103,11 @@ class AttackConfig(_Section):
     schedule: Literal["constant", "cosine"] = "constant"
     precision: Literal["tf32", "fp32", "fp64"] = "tf32"
     momentum: float = Field(default=0.9, ge=0, lt=1)
+    space: Literal["full", "row"] = "full"
+    """``row``: search the row space of an MLP's first layer, at most ``max_rank`` directions above the noise."""
+    max_rank: int = Field(default=512, ge=1)
+    chunk: int | None = Field(default=None, ge=1)
+    """Candidates of a trial worked on at once; fewer need less memory and more time. All when left out."""
     layer_weights: tuple[float, ...] | None = None
     """Weight of each layer's residual, input side first; all 1 when left out, as published."""
     dual_floor_weight: float = Field(default=5.0, ge=0)

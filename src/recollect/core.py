@@ -22,12 +22,28 @@ Terms = dict[str, Tensor]
 """Named losses, each ``[T]``. Their sum is what a trial minimises."""
 
 
-class Pullback(Protocol):
-    """The sum over candidates of ``<cotangent_i, dPhi(x_i)/dtheta>``, per trial and named parameter."""
+class Pulled(Protocol):
+    """Cotangents sent back to the parameters, and the way from there to the candidates."""
 
-    def __call__(
-        self, cotangent: Float[Tensor, "T m C"], names: Collection[str] | None = None
-    ) -> dict[str, Tensor]: ...
+    @property
+    def combined(self) -> dict[str, Tensor]:
+        """``G = sum_i <c_i, dPhi(x_i)/dtheta>`` per named parameter, ``[T, *parameter]``, differentiable."""
+        ...
+
+    def adjoint(
+        self, total: Mapping[str, Tensor], weights: Mapping[str, float]
+    ) -> tuple[Float[Tensor, "T m ..."], Float[Tensor, "T m C"]]:
+        """Gradients of ``sum_l w_l ||theta_l - total_l||^2`` with respect to these candidates and their cotangents.
+
+        ``total`` is ``combined`` summed over all candidates, of which these may be a part.
+        """
+        ...
+
+
+class Pullback(Protocol):
+    def __call__(self, cotangent: Float[Tensor, "T m C"], names: Collection[str] | None = None) -> Pulled:
+        """Send one cotangent per candidate back to the named parameters, or to all."""
+        ...
 
 
 class RecollectError(Exception):
@@ -54,7 +70,7 @@ class Target(Protocol):
     def linearise(
         self, x: Float[Tensor, "T m ..."], smoothing: Float[Tensor, " T"]
     ) -> tuple[Float[Tensor, "T m C"], Pullback]:
-        """Outputs at the candidates, and the pullback of a cotangent to the parameters.
+        """Outputs at the candidates, and the pullback of cotangents to the parameters.
 
         Both can be differentiated with respect to ``x``; the derivative of ReLU is
         ``sigmoid(smoothing * z)`` everywhere, its value is unchanged (Haim 2022, appendix B.2).
@@ -73,13 +89,29 @@ class Objective(Protocol):
         self, target: Target, x: Float[Tensor, "T m ..."], labels: Int[Tensor, " m"], variables: Variables
     ) -> Terms: ...
 
+    def gradient(
+        self, target: Target, x: Float[Tensor, "T m ..."], labels: Int[Tensor, " m"], variables: Variables
+    ) -> tuple[Float[Tensor, "T m ..."], Variables]:
+        """Gradients of the sum of all terms with respect to the candidates and to its own variables."""
+        ...
+
 
 class Candidates(Protocol):
-    """How candidates are parametrised: as pixels, as the output of a network, ..."""
+    """How candidates are parametrised: as pixels, as coefficients, as the output of a network, ..."""
 
     def init(self, rng: TrialRng) -> Variables: ...
 
-    def decode(self, variables: Variables) -> Float[Tensor, "T m ..."]: ...
+    def inputs(self, variables: Variables) -> Float[Tensor, "T m ..."]:
+        """What the target is evaluated on."""
+        ...
+
+    def decode(self, variables: Variables) -> Float[Tensor, "T m ..."]:
+        """The candidates as samples: what priors and people look at."""
+        ...
+
+    def pull(self, inputs_gradient: Tensor, sample_gradient: Tensor | None) -> Variables:
+        """Gradients of its variables, from those with respect to the inputs and, where a prior acts, the samples."""
+        ...
 
 
 class Optimiser(Protocol):

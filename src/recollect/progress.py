@@ -49,7 +49,7 @@ class SearchBar:
     every: int
 
     def __call__(self, snapshot: Snapshot) -> None:
-        total = torch.stack(list(snapshot.state.terms.values())).sum(dim=0)
+        total = torch.stack(list(snapshot.terms.values())).sum(dim=0)
         diverged = int((~snapshot.state.alive).sum())
         note = f"  {diverged} diverged" if diverged else ""
         self.advance(snapshot.step, f"loss {float(total.min()):.4g}{note}")

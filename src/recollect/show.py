@@ -23,7 +23,9 @@ def show_run(run: Run, as_json: bool) -> None:
     for name in run.config.baselines:
         baseline = run.folder.subfolder(f"baselines/{name}").read_json("summary.json")
         console.print(f"Baseline {name}: {baseline['verdict']}", markup=False, soft_wrap=True)
-    return console.print(f"Look at {run.folder.path / 'report.html'} and {run.folder.path / 'grid.png'}", markup=False)
+    picture = "grid.png" if run.folder.has("grid.png") else "figures/circle.png"
+    shown = [name for name in ("report.html", picture) if run.folder.has(name)]
+    return console.print(f"Look at {' and '.join(str(run.folder.path / name) for name in shown)}", markup=False)
 
 
 def _show_training(run: Run, as_json: bool) -> None:

@@ -3,47 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from functools import cached_property
+from typing import Protocol
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 
-from recollect.core import Candidates, Objective, Optimiser, Target, Terms, TrialRng, Variables, per_trial
-
-Precision = Literal["tf32", "fp32", "fp64"]
-Schedule = Literal["constant", "cosine"]
-Prior = Callable[[Tensor], Tensor]
-
-
-@dataclass(frozen=True)
-class Problem:
-    """Everything that is fixed while T trials run: what to minimise, over what, and how."""
-
-    target: Target
-    objective: Objective
-    candidates: Candidates
-    optimiser: Optimiser
-    labels: Int[Tensor, " m"]
-    rng: TrialRng
-    steps: int
-    priors: Mapping[str, Prior]
-    schedule: Schedule = "constant"
-    precision: Precision = "fp32"
-
-
-@dataclass(frozen=True)
-class State:
-    """Everything that changes. Saving it and going on later gives the same bits as never having stopped."""
-
-    step: Int[Tensor, ""]
-    variables: Variables
-    optimiser: Variables
-    alive: Bool[Tensor, " T"]
-    terms: Terms
+from recollect.core import Terms, Variables, per_trial
+from recollect.problem import Precision, Problem, Schedule, State, gradient, initial_state, losses
 
 
 @dataclass(frozen=True)
@@ -53,6 +24,12 @@ class Snapshot:
     step: int
     problem: Problem
     state: State
+
+    @cached_property
+    def terms(self) -> Terms:
+        """Losses at this moment, each ``[T]``; the search itself needs only their gradients."""
+        terms = losses(self.problem, self.state.variables)
+        return {name: value.detach() for name, value in terms.items()}
 
 
 class Callback(Protocol):
@@ -67,7 +44,7 @@ def solve(problem: Problem, callbacks: Sequence[Callback] = (), state: State | N
     """Run all trials to the last step, from the start or from a saved state."""
     with matmul_precision(problem.precision, problem.rng.device):
         state = initial_state(problem) if state is None else state
-        advance = _stepper(problem, state)
+        advance = stepper(problem, state)
         done = int(state.step)
         while done < problem.steps:
             pause = min([problem.steps, *(_next_multiple(done, callback.every) for callback in callbacks)])
@@ -79,43 +56,19 @@ def solve(problem: Problem, callbacks: Sequence[Callback] = (), state: State | N
     return state
 
 
-def initial_state(problem: Problem) -> State:
-    """Variables as drawn, no step taken; the terms are those of the start."""
-    variables = problem.candidates.init(problem.rng) | problem.objective.init(problem.rng)
-    terms = losses(problem, variables)
-    return State(
-        step=torch.zeros((), dtype=torch.int64, device=problem.rng.device),
-        variables=variables,
-        optimiser=problem.optimiser.init(variables),
-        alive=torch.ones(len(problem.rng.trials), dtype=torch.bool, device=problem.rng.device),
-        terms={name: value.detach() for name, value in terms.items()},
-    )
-
-
-def losses(problem: Problem, variables: Variables) -> Terms:
-    """Every term of the objective and every prior, each ``[T]``."""
-    x = problem.candidates.decode(variables)
-    terms = problem.objective(problem.target, x, problem.labels, variables)
-    return terms | {name: prior(x) for name, prior in problem.priors.items()}
-
-
+@torch.no_grad()
 def step(problem: Problem, state: State) -> State:
-    """One update of all trials. A trial whose loss or gradient is not finite stays where it was, for good."""
-    leaves = {name: value.detach().requires_grad_() for name, value in state.variables.items()}
-    with torch.enable_grad():
-        terms = losses(problem, leaves)
-        total = torch.stack(list(terms.values())).sum(dim=0)
-    # Trials share no variable, so the gradient of the sum holds each trial's own gradient.
-    grads = dict(zip(leaves, torch.autograd.grad(total.sum(), list(leaves.values())), strict=True))
+    """One update of all trials. A trial that stops being finite stays where it was, for good."""
     rate = _rate(problem.schedule, state.step, problem.steps)
-    moved, optimiser = problem.optimiser.update(state.variables, grads, state.optimiser, rate)
-    alive = state.alive & total.isfinite() & _finite(moved)
+    moved, optimiser = problem.optimiser.update(
+        state.variables, gradient(problem, state.variables), state.optimiser, rate
+    )
+    alive = state.alive & _finite(moved)
     return State(
         step=state.step + 1,
         variables=_where(alive, moved, state.variables),
         optimiser=_where(alive, optimiser, state.optimiser),
         alive=alive,
-        terms=_where(alive, {name: value.detach() for name, value in terms.items()}, state.terms),
     )
 
 
@@ -130,7 +83,7 @@ def matmul_precision(precision: Precision, device: torch.device) -> Iterator[Non
         torch.set_float32_matmul_precision(before)
 
 
-def _stepper(problem: Problem, state: State) -> Callable[[State, int], State]:
+def stepper(problem: Problem, state: State) -> Callable[[State, int], State]:
     if problem.rng.device.type == "cuda":
         return _graphed(problem, state)
 
@@ -165,7 +118,7 @@ def _graphed(problem: Problem, state: State) -> Callable[[State, int], State]:
 
 
 def _tensors(state: State) -> list[Tensor]:
-    groups = (state.variables, state.optimiser, state.terms)
+    groups = (state.variables, state.optimiser)
     return [state.step, state.alive, *(group[name] for group in groups for name in sorted(group))]
 
 

@@ -22,5 +22,11 @@ class Pixels:
         noise = rng.normal("x", (self.candidates, *self.sample_shape))
         return {"x": per_trial(self.init_scale, noise) * noise}
 
+    def inputs(self, variables: Variables) -> Float[Tensor, "T m ..."]:
+        return variables["x"]
+
     def decode(self, variables: Variables) -> Float[Tensor, "T m ..."]:
         return variables["x"]
+
+    def pull(self, inputs_gradient: Tensor, sample_gradient: Tensor | None) -> Variables:
+        return {"x": inputs_gradient if sample_gradient is None else inputs_gradient + sample_gradient}

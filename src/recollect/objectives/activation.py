@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -29,3 +30,11 @@ class ActivationMaximisation:
         del variables
         outputs, _ = target.linearise(x, self.smoothing)
         return {"activation": -(outputs[..., 0] * labels).sum(dim=1)}
+
+    def gradient(
+        self, target: Target, x: Float[Tensor, "T m ..."], labels: Int[Tensor, " m"], variables: Variables
+    ) -> tuple[Float[Tensor, "T m ..."], Variables]:
+        with torch.enable_grad():
+            x = x.detach().requires_grad_()
+            total = self(target, x, labels, variables)["activation"].sum()
+        return torch.autograd.grad(total, x)[0], {}

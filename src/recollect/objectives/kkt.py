@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from recollect.core import RecollectError, Target, Terms, TrialRng, Variables
-from recollect.objectives.cotangents import Cotangent, binary
-from recollect.priors import dual_floor
+from recollect.core import Pulled, RecollectError, Target, Terms, TrialRng, Variables
+from recollect.objectives.cotangents import Direction, binary
+from recollect.priors import dual_floor, dual_floor_gradient
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class KKT:
     plus ``floor_weight * sum_i relu(lambda_min - lambda_i)^2``, as in the published code (the paper prints it
     without the square). The division by m is the published code's: it only rescales the multipliers.
     ``layer_weights`` of 1 is the published choice; with 1, 0, 0 the second layer's initial noise, most of the
-    loss, drops out, and so do the products it needs.
+    loss, drops out, and so do the products it needs. ``chunk`` bounds how many candidates are worked on at once.
     """
 
     candidates: int
@@ -30,7 +31,8 @@ class KKT:
     dual_min: Float[Tensor, " T"]
     layer_weights: tuple[float, ...] | None = None
     floor_weight: float = 5.0
-    cotangent: Cotangent = binary
+    direction: Direction = binary
+    chunk: int | None = None
 
     def init(self, rng: TrialRng) -> Variables:
         return {"duals": rng.uniform("duals", (self.candidates,))}
@@ -41,8 +43,8 @@ class KKT:
         duals = variables["duals"]
         weights = parameter_weights(target, self.layer_weights)
         outputs, pullback = target.linearise(x, self.smoothing)
-        cotangent = self.cotangent(duals, labels, outputs.detach())
-        combined = pullback(cotangent / x.shape[1], weights.keys())
+        direction = self.direction(labels, outputs.detach())
+        combined = pullback(duals.unsqueeze(-1) * direction / x.shape[1], weights.keys()).combined
         residuals = [
             weight * (target.params[name] - combined[name]).flatten(1).square().sum(dim=1)
             for name, weight in weights.items()
@@ -52,6 +54,43 @@ class KKT:
             "stationarity": stationarity,
             "dual_floor": self.floor_weight * dual_floor(duals, self.dual_min),
         }
+
+    def gradient(
+        self, target: Target, x: Float[Tensor, "T m ..."], labels: Int[Tensor, " m"], variables: Variables
+    ) -> tuple[Float[Tensor, "T m ..."], Variables]:
+        """The same without recording the residual, in two passes over chunks of candidates.
+
+        The first pass sums the candidates' gradients, the second sends what they leave of theta back to each
+        candidate. Memory is set by the chunk; with a single chunk nothing is computed twice.
+        """
+        duals, m = variables["duals"], x.shape[1]
+        weights = parameter_weights(target, self.layer_weights)
+
+        def pull(part: slice) -> tuple[Tensor, Pulled]:
+            outputs, pullback = target.linearise(x[:, part], self.smoothing)
+            direction = self.direction(labels[part], outputs) / m
+            return direction, pullback(duals[:, part].unsqueeze(-1) * direction, weights.keys())
+
+        def send_back(direction: Tensor, pulled: Pulled, total: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+            x_gradient, cotangent_gradient = pulled.adjoint(total, weights)
+            return x_gradient, (cotangent_gradient * direction).sum(dim=-1)
+
+        parts = [slice(start, start + self.chunk) for start in range(0, m, self.chunk)] if self.chunk else [slice(0, m)]
+        if len(parts) == 1:
+            direction, pulled = pull(parts[0])
+            x_gradient, duals_gradient = send_back(direction, pulled, pulled.combined)
+        else:
+            total = _summed(pull(part)[1].combined for part in parts)
+            sent = [send_back(*pull(part), total) for part in parts]
+            x_gradient, duals_gradient = (torch.cat(pieces, dim=1) for pieces in zip(*sent, strict=True))
+        return x_gradient, {"duals": duals_gradient + self.floor_weight * dual_floor_gradient(duals, self.dual_min)}
+
+
+def _summed(parts: Iterable[dict[str, Tensor]]) -> dict[str, Tensor]:
+    total: dict[str, Tensor] = {}
+    for part in parts:
+        total = {name: value.detach() + total[name] if total else value.detach() for name, value in part.items()}
+    return total
 
 
 def parameter_weights(target: Target, layer_weights: tuple[float, ...] | None) -> dict[str, float]:

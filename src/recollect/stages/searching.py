@@ -11,10 +11,12 @@ from recollect import __version__
 from recollect.api import Reconstruction, as_reconstruction, weight_rows
 from recollect.build import build_problem
 from recollect.callbacks import CHECKPOINT, Checkpoint, Trace, read_checkpoint
+from recollect.candidates import RowSpace
 from recollect.config import AttackConfig, to_toml
+from recollect.problem import Precision
 from recollect.progress import SearchBar
 from recollect.runs import RunFolder
-from recollect.solve import Precision, solve
+from recollect.solve import solve
 from recollect.stages.run import Run
 
 
@@ -60,6 +62,8 @@ def _attack(run: Run, attack: AttackConfig, folder: RunFolder, what: str) -> Non
         before = problem.candidates.decode(problem.candidates.init(problem.rng))
         state = solve(problem, callbacks, state)
     _save(run, attack, folder, as_reconstruction(problem, state), before, time.monotonic() - started)
+    if isinstance(problem.candidates, RowSpace):
+        folder.update_summary({"row_space_rank": problem.candidates.basis.shape[1]})
     folder.remove(CHECKPOINT)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
@@ -13,6 +14,25 @@ from recollect.core import Pullback, RecollectError
 from recollect.targets.smooth_relu import SmoothReLUMode
 
 
+@dataclass(frozen=True)
+class ModulePulled:
+    """`recollect.core.Pulled` by autograd: the gradient is differentiated once more."""
+
+    x: Tensor
+    cotangent: Tensor
+    params: Mapping[str, Tensor]
+    combined: dict[str, Tensor]
+
+    def adjoint(
+        self, total: Mapping[str, Tensor], weights: Mapping[str, float]
+    ) -> tuple[Float[Tensor, "T m ..."], Float[Tensor, "T m C"]]:
+        outer = [2 * weights[name] * (total[name].detach() - self.params[name]) for name in self.combined]
+        x_gradient, cotangent_gradient = torch.autograd.grad(
+            list(self.combined.values()), [self.x, self.cotangent], outer, materialize_grads=True
+        )
+        return x_gradient, cotangent_gradient
+
+
 class ModuleTarget:
     """A network whose gradients come from autograd. Slower than a hand-derived target, and never limited.
 
@@ -20,7 +40,7 @@ class ModuleTarget:
 
     >>> target = ModuleTarget(nn.Sequential(nn.Flatten(), nn.Linear(4, 1)), (1, 2, 2))
     >>> outputs, pullback = target.linearise(torch.zeros(3, 5, 1, 2, 2), torch.ones(3))
-    >>> outputs.shape, pullback(torch.ones(3, 5, 1), None)["1.bias"].shape
+    >>> outputs.shape, pullback(torch.ones(3, 5, 1)).combined["1.bias"].shape
     (torch.Size([3, 5, 1]), torch.Size([3, 1]))
     """
 
@@ -53,22 +73,24 @@ class ModuleTarget:
     def linearise(
         self, x: Float[Tensor, "T m ..."], smoothing: Float[Tensor, " T"]
     ) -> tuple[Float[Tensor, "T m C"], Pullback]:
-        trials = x.shape[0]
+        trials, x = x.shape[0], _recording(x)
         # One copy of the parameters per trial, as a view: gradients then come out per trial.
         params = {name: p.expand(trials, *p.shape).requires_grad_() for name, p in self.params.items()}
         with torch.enable_grad():
             outputs = self._outputs(params, x, smoothing)
 
-        def pullback(cotangent: Tensor, names: Collection[str] | None = None) -> dict[str, Tensor]:
+        def pullback(cotangent: Tensor, names: Collection[str] | None = None) -> ModulePulled:
             wanted = list(params) if names is None else [name for name in params if name in names]
-            grads = torch.autograd.grad(
-                outputs,
-                [params[name] for name in wanted],
-                cotangent,
-                create_graph=True,
-                materialize_grads=True,
-            )
-            return dict(zip(wanted, grads, strict=True))
+            cotangent = _recording(cotangent)
+            with torch.enable_grad():
+                grads = torch.autograd.grad(
+                    outputs,
+                    [params[name] for name in wanted],
+                    cotangent,
+                    create_graph=True,
+                    materialize_grads=True,
+                )
+            return ModulePulled(x, cotangent, self.params, dict(zip(wanted, grads, strict=True)))
 
         return outputs, pullback
 
@@ -91,3 +113,8 @@ class ModuleTarget:
                 f"the network returns {shape} for {x.shape[1]} inputs; it must return one row of outputs per input."
             )
         return outputs
+
+
+def _recording(value: Tensor) -> Tensor:
+    """A leaf of its own where the caller records no gradients; ``adjoint`` differentiates with respect to it."""
+    return value if value.requires_grad else value.detach().requires_grad_()

@@ -1,0 +1,61 @@
+"""Candidates as coefficients on the row space of the first layer: the same search in fewer dimensions.
+
+A candidate that lies in the row space of the first layer's weights never leaves it: its gradient combines rows of the
+weights and other candidates. What lies outside only adds to the residual, and a search in full dimension shrinks it.
+Trained weights have few directions above the noise they were initialised with; coefficients on those are all that a
+search can use.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from recollect.core import TrialRng, Variables, per_trial
+
+
+@dataclass(frozen=True)
+class RowSpace:
+    """``x = V c`` with orthonormal columns ``V``; starts where `Pixels` with the same seed starts, projected."""
+
+    candidates: int
+    sample_shape: tuple[int, ...]
+    init_scale: Float[Tensor, " T"]
+    basis: Float[Tensor, "d r"]
+
+    def init(self, rng: TrialRng) -> Variables:
+        noise = rng.normal("x", (self.candidates, *self.sample_shape)).flatten(2)
+        return {"x": per_trial(self.init_scale, noise) * (noise @ self.basis)}
+
+    def inputs(self, variables: Variables) -> Float[Tensor, "T m r"]:
+        return variables["x"]
+
+    def decode(self, variables: Variables) -> Float[Tensor, "T m ..."]:
+        return (variables["x"] @ self.basis.T).unflatten(2, self.sample_shape)
+
+    def pull(self, inputs_gradient: Tensor, sample_gradient: Tensor | None) -> Variables:
+        if sample_gradient is None:
+            return {"x": inputs_gradient}
+        return {"x": inputs_gradient + sample_gradient.flatten(2) @ self.basis}
+
+
+def signal_basis(weight: Float[Tensor, "h d"], max_rank: int) -> Float[Tensor, "d r"]:
+    """Right singular vectors of the directions above the noise, at most ``max_rank``, strongest first.
+
+    The noise level is read from the spectrum: singular values below ``omega(beta)`` times the median one are what a
+    matrix of pure noise would have (Gavish and Donoho 2014, with their approximation of omega).
+
+    >>> signal = torch.outer(torch.ones(50), torch.arange(80.0)) + 0.01 * torch.randn(50, 80)
+    >>> signal_basis(signal, max_rank=10).shape
+    torch.Size([80, 1])
+    """
+    _, values, rows = torch.linalg.svd(weight.double(), full_matrices=False)
+    beta = min(weight.shape) / max(weight.shape)
+    omega = 0.56 * beta**3 - 0.95 * beta**2 + 1.82 * beta + 1.43
+    noise = torch.maximum(omega * values.median(), 1e-10 * values[0])
+    above = int((values > noise).sum())
+    rank = max(1, min(above, max_rank))
+    return rows[:rank].T.to(weight)

@@ -1,0 +1,76 @@
+"""What is fixed and what changes while trials run, and the losses and gradients that follow from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from recollect.core import Candidates, Objective, Optimiser, Target, Terms, TrialRng, Variables
+from recollect.priors import Box
+
+Precision = Literal["tf32", "fp32", "fp64"]
+Schedule = Literal["constant", "cosine"]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Everything that is fixed while T trials run: what to minimise, over what, and how."""
+
+    target: Target
+    objective: Objective
+    candidates: Candidates
+    optimiser: Optimiser
+    labels: Int[Tensor, " m"]
+    rng: TrialRng
+    steps: int
+    priors: Mapping[str, Box]
+    schedule: Schedule = "constant"
+    precision: Precision = "fp32"
+
+
+@dataclass(frozen=True)
+class State:
+    """Everything that changes. Saving it and going on later gives the same bits as never having stopped."""
+
+    step: Int[Tensor, ""]
+    variables: Variables
+    optimiser: Variables
+    alive: Bool[Tensor, " T"]
+
+
+def initial_state(problem: Problem) -> State:
+    """Variables as drawn, no step taken."""
+    variables = problem.candidates.init(problem.rng) | problem.objective.init(problem.rng)
+    return State(
+        step=torch.zeros((), dtype=torch.int64, device=problem.rng.device),
+        variables=variables,
+        optimiser=problem.optimiser.init(variables),
+        alive=torch.ones(len(problem.rng.trials), dtype=torch.bool, device=problem.rng.device),
+    )
+
+
+def losses(problem: Problem, variables: Variables) -> Terms:
+    """Every term of the objective and every prior, each ``[T]``."""
+    inputs, samples = problem.candidates.inputs(variables), problem.candidates.decode(variables)
+    terms = problem.objective(problem.target, inputs, problem.labels, variables)
+    return terms | {name: prior(samples) for name, prior in problem.priors.items()}
+
+
+def gradient(problem: Problem, variables: Variables) -> Variables:
+    """The gradient of the sum of all losses, for every variable.
+
+    Trials share no variable, so the gradient of the sum over trials holds each trial's own gradient.
+    """
+    inputs = problem.candidates.inputs(variables)
+    inputs_gradient, own = problem.objective.gradient(problem.target, inputs, problem.labels, variables)
+    sample_gradient = None
+    if problem.priors:
+        samples = problem.candidates.decode(variables)
+        sample_gradient = reduce(torch.add, (prior.gradient(samples) for prior in problem.priors.values()))
+    return problem.candidates.pull(inputs_gradient, sample_gradient) | own

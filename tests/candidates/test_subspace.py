@@ -1,0 +1,75 @@
+"""The row space: its rank from the spectrum, and the same search in it as in full dimension."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from recollect.build import build_problem
+from recollect.candidates import signal_basis
+from recollect.config import AttackConfig, TrialSettings
+from recollect.core import RecollectError
+from recollect.problem import gradient, initial_state, losses
+from recollect.solve import solve
+
+CPU = torch.device("cpu")
+SHAPE = (1, 6, 6)
+
+
+def low_rank_network(rank: int, noise: float, seed: int = 0) -> nn.Sequential:
+    torch.manual_seed(seed)
+    net = nn.Sequential(nn.Flatten(), nn.Linear(36, 20), nn.ReLU(), nn.Linear(20, 8), nn.ReLU(), nn.Linear(8, 1))
+    with torch.no_grad():
+        signal = torch.randn(20, rank) @ torch.randn(rank, 36)
+        net[1].weight.copy_(signal + noise * torch.randn(20, 36))
+    return net.to(torch.float64)
+
+
+def problem(net: nn.Module, space: str, **changes):
+    settings = [TrialSettings(lr_x=0.02, lr_duals=0.02, init_scale=0.5), TrialSettings(lr_x=0.01, init_scale=0.2)]
+    given = {"candidates": 6, "steps": 40, "precision": "fp64", "trials": settings, "space": space}
+    return build_problem(net, SHAPE, AttackConfig.model_validate(given | changes), seed=0, device=CPU)
+
+
+@pytest.mark.parametrize("rank", [1, 3, 6])
+def test_the_rank_is_that_of_the_signal(rank: int) -> None:
+    weight = low_rank_network(rank, noise=1e-3)[1].weight.detach()
+    basis = signal_basis(weight, max_rank=20)
+    assert basis.shape == (36, rank)
+    assert torch.allclose(basis.T @ basis, torch.eye(rank, dtype=torch.float64), atol=1e-12)
+    outside = weight - weight @ basis @ basis.T
+    assert float(outside.norm() / weight.norm()) < 0.02
+    assert signal_basis(weight, max_rank=2).shape[1] == min(rank, 2)
+
+
+def test_the_search_in_the_row_space_is_the_search_in_full_dimension_from_the_same_start() -> None:
+    net = low_rank_network(4, noise=0.0)
+    full, row = (problem(net, space, box_weight=0.0) for space in ("full", "row"))
+    start = initial_state(full)
+    inside = row.candidates.decode(initial_state(row).variables)
+    whole = solve(full, state=replace(start, variables=start.variables | {"x": inside}))
+    found = solve(row)
+    assert torch.allclose(row.candidates.decode(found.variables), whole.variables["x"], rtol=1e-6, atol=1e-7)
+    assert torch.allclose(found.variables["duals"], whole.variables["duals"], rtol=1e-6, atol=1e-7)
+    assert not torch.allclose(inside, whole.variables["x"], atol=1e-3)
+
+
+def test_the_gradient_with_an_active_box_agrees_with_autograd() -> None:
+    ours = problem(low_rank_network(4, noise=1e-3), "row")
+    variables = {name: (10 * value).requires_grad_() for name, value in initial_state(ours).variables.items()}
+    terms = losses(ours, variables)
+    assert bool((terms["box"] > 0).all())
+    expected = torch.autograd.grad(torch.stack(list(terms.values())).sum(), list(variables.values()))
+    with torch.no_grad():
+        found = gradient(ours, {name: value.detach() for name, value in variables.items()})
+    for name, wanted in zip(variables, expected, strict=True):
+        assert float((found[name] - wanted).norm()) < 1e-10 * float(wanted.norm())
+
+
+def test_networks_without_a_linear_first_layer_have_no_row_space() -> None:
+    net = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(32, 1))
+    with pytest.raises(RecollectError, match=r"use --set attack.space=full"):
+        problem(net, "row")
