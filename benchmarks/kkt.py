@@ -22,7 +22,7 @@ from benchmarks.published_loop import PublishedLoop
 from recollect.build import build_problem
 from recollect.config import AttackConfig, TrialSettings
 from recollect.problem import initial_state
-from recollect.solve import matmul_precision, stepper
+from recollect.stepping import matmul_precision, stepper
 from recollect.zoo import MLPArchitecture, build_network
 
 
@@ -115,7 +115,7 @@ def measure_engine(case: Case, precision: str, trials: int, device: torch.device
     settings = TrialSettings(lr_x=1e-3, lr_duals=1e-4, init_scale=1e-3, dual_min=0.5, smoothing=20)
     weights = (1.0, *[0.0] * len(case.hidden)) if case.first_layer_alone else None
     attack = AttackConfig.model_validate(
-        {"candidates": case.m, "steps": 10**9, "precision": precision, "layer_weights": weights}
+        {"candidates": case.m, "steps": 10**9, "precision": precision, "layer_weights": weights, "compile": "on"}
         | {"trials": [settings] * trials}
     )
     problem = build_problem(net, case.sample_shape, attack, seed=0, device=device)

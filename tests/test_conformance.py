@@ -74,6 +74,21 @@ def test_the_adjoint_agrees_with_autograd_through_the_loss(name: str, kind: str,
         assert float((got - wanted).norm()) <= 1e-10 * float(wanted.norm())
 
 
+@pytest.mark.parametrize("m", [2, 6, 40])
+def test_few_and_many_candidates_take_different_ways_to_the_same_gradient(m: int) -> None:
+    """With few candidates m x m products stand in for the summed gradients; at 6 the layers differ in what they do."""
+    net, given = NETWORKS["two hidden layers, all biases"](), trials(m)
+    target = MLPTarget.from_module(net, SAMPLE_SHAPE)
+    objective = KKT(m, given.smoothing, given.dual_min)
+    total = torch.stack(
+        list(objective(target, given.x, given.labels, {"duals": given.duals}).values()),
+    ).sum()
+    expected = torch.autograd.grad(total, [given.x, given.duals])
+    found, own = objective.gradient(target, given.x.detach(), given.labels, {"duals": given.duals.detach()})
+    assert relative(found, expected[0]) < 1e-10
+    assert relative(own["duals"], expected[1]) < 1e-10
+
+
 @pytest.mark.parametrize("chunk", [1, 4, 6, 100])
 @pytest.mark.parametrize("kind", TARGETS)
 def test_chunks_do_not_change_the_gradient(kind: str, chunk: int) -> None:

@@ -137,3 +137,26 @@ def test_one_training_sample_of_a_linear_network_is_recovered() -> None:
     state = solve(build_problem(net, SAMPLE_SHAPE, attack, seed=0, device=CPU))
     found = state.variables["x"][0, 0].flatten()
     assert float(nn.functional.cosine_similarity(found, sample.flatten(), dim=0)) > 0.999
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script_method.*:DeprecationWarning")  # torch's own, on import
+def test_compiled_steps_give_the_same_trials(caplog) -> None:
+    eager, compiled = (solve(problem(GOOD, HOPELESS, OTHER, compile=choice)) for choice in ("off", "on"))
+    assert "going on without" not in caplog.text
+    assert compiled.alive.tolist() == eager.alive.tolist() == [True, False, True]
+    for name, value in eager.variables.items():
+        assert torch.allclose(value, compiled.variables[name], rtol=1e-9, atol=1e-12)
+
+
+def test_without_a_compiler_the_run_goes_on(monkeypatch: pytest.MonkeyPatch, caplog) -> None:
+    def broken(function):
+        def refuse(state):
+            raise RuntimeError("no compiler here")
+
+        return refuse
+
+    expected = solve(problem(GOOD, compile="off"))
+    monkeypatch.setattr(torch, "compile", broken)
+    found = solve(problem(GOOD, compile="on"))
+    assert torch.equal(found.variables["x"], expected.variables["x"])
+    assert "going on without: no compiler here" in caplog.text

@@ -19,6 +19,9 @@ from recollect.priors import Box
 from recollect.problem import Problem
 from recollect.targets import MLPTarget, as_target
 
+_LONG_RUN = 1e14
+"""Weights times candidates times steps: some minutes on two CPU cores, half a minute on a large GPU."""
+
 Settings = dict[str, Tensor]
 """Each trial setting as a ``[T]`` tensor."""
 
@@ -73,7 +76,17 @@ def build_problem(
         priors={"box": Box(attack.box_weight)} if attack.box_weight else {},
         schedule=attack.schedule,
         precision=attack.precision,
+        compiled=_worth_compiling(attack, target),
     )
+
+
+def _worth_compiling(attack: AttackConfig, target: Target) -> bool:
+    """Compiling takes half a minute and saves a tenth or more; the choice depends on the configuration alone."""
+    if attack.compile != "auto":
+        return attack.compile == "on"
+    weights = sum(parameter.numel() for parameter in target.params.values())
+    work = attack.steps * len(attack.trials) * attack.candidates * weights
+    return isinstance(target, MLPTarget) and attack.method == "kkt" and work > _LONG_RUN
 
 
 def _mlp(target: Target) -> MLPTarget:

@@ -103,6 +103,8 @@ class AttackConfig(_Section):
     schedule: Literal["constant", "cosine"] = "constant"
     precision: Literal["tf32", "fp32", "fp64"] = "tf32"
     momentum: float = Field(default=0.9, ge=0, lt=1)
+    compile: Literal["auto", "on", "off"] = "auto"
+    """torch.compile fuses what lies between matrix products; ``auto`` does so where a run is long enough to repay."""
     space: Literal["full", "row"] = "full"
     """``row``: search the row space of an MLP's first layer, at most ``max_rank`` directions above the noise."""
     max_rank: int = Field(default=512, ge=1)
@@ -206,8 +208,20 @@ def with_drawn_trials(config: Config) -> Config:
     return config.model_copy(update={"attack": drawn(config.attack), "baselines": baselines})
 
 
+COMPLETE = "# complete: every value of the run is above\n"
+"""Last line of a run folder's configuration: a file cut short may still be valid TOML, and mean something else."""
+
+
 def to_toml(config: Config) -> str:
-    return tomli_w.dumps(config.model_dump(mode="json", exclude_none=True))
+    return tomli_w.dumps(config.model_dump(mode="json", exclude_none=True)) + COMPLETE
+
+
+def read_run_config(path: Path) -> Config:
+    """The configuration that a run folder holds; nothing of it may be missing."""
+    config = read_config(path)
+    if not path.read_text(encoding="utf-8").endswith(COMPLETE):
+        raise RecollectError(f"'{path}' is cut short, its last line is missing; start anew with --overwrite.")
+    return config
 
 
 def _reason(error: Exception) -> str:

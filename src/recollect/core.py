@@ -31,11 +31,11 @@ class Pulled(Protocol):
         ...
 
     def adjoint(
-        self, total: Mapping[str, Tensor], weights: Mapping[str, float]
+        self, weights: Mapping[str, float], total: Mapping[str, Tensor] | None = None
     ) -> tuple[Float[Tensor, "T m ..."], Float[Tensor, "T m C"]]:
         """Gradients of ``sum_l w_l ||theta_l - total_l||^2`` with respect to these candidates and their cotangents.
 
-        ``total`` is ``combined`` summed over all candidates, of which these may be a part.
+        ``total`` is ``combined`` summed over all candidates, of which these are a part; None when these are all.
         """
         ...
 

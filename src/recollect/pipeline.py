@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from recollect.config import Config, read_config, to_toml, with_drawn_trials
+from recollect.config import Config, read_run_config, to_toml, with_drawn_trials
 from recollect.core import RecollectError
 from recollect.devices import resolve_device
 from recollect.dry_run import rehearse
@@ -56,7 +56,7 @@ def resume(out: Path, narrator: Narrator, command: str, device: str | None = Non
         )
     if not folder.has("config.toml"):
         raise RecollectError(f"'{out}' has no config.toml, nothing was begun there; start anew with --overwrite.")
-    config = read_config(out / "config.toml")
+    config = read_run_config(out / "config.toml")
     if device is not None:
         config = config.model_copy(update={"device": device})
         resolve_device(device)

@@ -32,6 +32,7 @@ class Problem:
     priors: Mapping[str, Box]
     schedule: Schedule = "constant"
     precision: Precision = "fp32"
+    compiled: bool = False
 
 
 @dataclass(frozen=True)

@@ -71,14 +71,15 @@ class KKT:
             direction = self.direction(labels[part], outputs) / m
             return direction, pullback(duals[:, part].unsqueeze(-1) * direction, weights.keys())
 
-        def send_back(direction: Tensor, pulled: Pulled, total: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
-            x_gradient, cotangent_gradient = pulled.adjoint(total, weights)
+        def send_back(
+            direction: Tensor, pulled: Pulled, total: dict[str, Tensor] | None = None
+        ) -> tuple[Tensor, Tensor]:
+            x_gradient, cotangent_gradient = pulled.adjoint(weights, total)
             return x_gradient, (cotangent_gradient * direction).sum(dim=-1)
 
         parts = [slice(start, start + self.chunk) for start in range(0, m, self.chunk)] if self.chunk else [slice(0, m)]
         if len(parts) == 1:
-            direction, pulled = pull(parts[0])
-            x_gradient, duals_gradient = send_back(direction, pulled, pulled.combined)
+            x_gradient, duals_gradient = send_back(*pull(parts[0]))
         else:
             total = _summed(pull(part)[1].combined for part in parts)
             sent = [send_back(*pull(part), total) for part in parts]

@@ -81,13 +81,7 @@ class MLPTarget:
                 passed.inputs.append(_relu_with_slope(z, passed.slopes[-1]))
 
         def pullback(cotangent: Tensor, names: Collection[str] | None = None) -> MLPPulled:
-            deltas, combined = passed.pull_back(cotangent), {}
-            for layer, delta, a in zip(self._chain, deltas, passed.inputs, strict=True):
-                if names is None or layer.weight_name in names:
-                    combined[layer.weight_name] = delta.transpose(1, 2) @ a
-                if layer.bias_name is not None and (names is None or layer.bias_name in names):
-                    combined[layer.bias_name] = delta.sum(dim=1)
-            return MLPPulled(passed, deltas, combined)
+            return MLPPulled(passed, passed.pull_back(cotangent), None if names is None else frozenset(names))
 
         return z, pullback
 
@@ -109,6 +103,8 @@ def is_mlp(module: nn.Module) -> bool:
 
 def _relu_with_slope(z: Tensor, slope: Tensor) -> Tensor:
     """``relu(z)`` with derivative ``slope``; to first order, which is all that a spelled-out backward pass needs."""
+    if not torch.is_grad_enabled():
+        return torch.relu(z)
     return _ReLUWithSlope.apply(z, slope)  # pyright: ignore[reportReturnType]
 
 

@@ -24,8 +24,9 @@ class ModulePulled:
     combined: dict[str, Tensor]
 
     def adjoint(
-        self, total: Mapping[str, Tensor], weights: Mapping[str, float]
+        self, weights: Mapping[str, float], total: Mapping[str, Tensor] | None = None
     ) -> tuple[Float[Tensor, "T m ..."], Float[Tensor, "T m C"]]:
+        total = self.combined if total is None else total
         outer = [2 * weights[name] * (total[name].detach() - self.params[name]) for name in self.combined]
         x_gradient, cotangent_gradient = torch.autograd.grad(
             list(self.combined.values()), [self.x, self.cotangent], outer, materialize_grads=True

@@ -1,0 +1,129 @@
+"""How steps are taken: one after the other, compiled, or as a recorded CUDA graph. All give the same trials."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from recollect.core import Variables, per_trial
+from recollect.problem import Precision, Problem, Schedule, State, gradient
+
+Advance = Callable[[State, int], State]
+"""``advance(state, count)`` takes that many steps. On a GPU it works on the buffers of the state it was made with."""
+
+log = logging.getLogger("recollect")
+
+
+def stepper(problem: Problem, state: State) -> Advance:
+    """The fastest way this problem allows here."""
+    return _graphed(problem, state) if problem.rng.device.type == "cuda" else _one_by_one(problem, state)
+
+
+@torch.no_grad()
+def step(problem: Problem, state: State) -> State:
+    """One update of all trials. A trial that stops being finite stays where it was, for good."""
+    rate = _rate(problem.schedule, state.step, problem.steps)
+    moved, optimiser = problem.optimiser.update(
+        state.variables, gradient(problem, state.variables), state.optimiser, rate
+    )
+    alive = state.alive & _finite(moved)
+    return State(
+        step=state.step + 1,
+        variables=_where(alive, moved, state.variables),
+        optimiser=_where(alive, optimiser, state.optimiser),
+        alive=alive,
+    )
+
+
+def _one_by_one(problem: Problem, state: State) -> Advance:
+    take = _compiled_or(partial(step, problem), problem, state)
+
+    def advance(state: State, count: int) -> State:
+        for _ in range(count):
+            state = take(state)
+        return state
+
+    return advance
+
+
+def _graphed(problem: Problem, state: State) -> Advance:
+    """One step recorded as a CUDA graph over fixed buffers: a replay costs one launch instead of hundreds."""
+    buffers = _tensors(state)
+    before = [buffer.clone() for buffer in buffers]
+
+    def overwrite(state: State) -> State:
+        for buffer, value in zip(_tensors(state), _tensors(step(problem, state)), strict=True):
+            buffer.copy_(value)
+        return state
+
+    take = _compiled_or(overwrite, problem, state)
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):  # workspaces and autotuning happen before the recording
+        for _ in range(3):
+            take(state)
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        take(state)
+    for buffer, value in zip(buffers, before, strict=True):  # the warm-up took steps of its own
+        buffer.copy_(value)
+
+    def advance(state: State, count: int) -> State:
+        for _ in range(count):
+            graph.replay()
+        return state
+
+    return advance
+
+
+def _compiled_or(take: Callable[[State], State], problem: Problem, state: State) -> Callable[[State], State]:
+    """``take`` compiled, which fuses what lies between the matrix products; as it is where that cannot be done."""
+    if not problem.compiled:
+        return take
+    try:
+        compiled = torch.compile(take)
+        compiled(state)
+    except Exception as error:  # a missing compiler, an operation it does not know: none of it concerns the result
+        log.warning("torch.compile is not available here, going on without: %s", str(error).splitlines()[0])
+        return take
+    return compiled
+
+
+@contextmanager
+def matmul_precision(precision: Precision, device: torch.device) -> Iterator[None]:
+    """TF32 where asked for, on GPUs only; the setting is global in PyTorch and is put back."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high" if precision == "tf32" and device.type == "cuda" else "highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def _tensors(state: State) -> list[Tensor]:
+    groups = (state.variables, state.optimiser)
+    return [state.step, state.alive, *(group[name] for group in groups for name in sorted(group))]
+
+
+def _where(alive: Tensor, new: Variables, old: Variables) -> Variables:
+    return {name: torch.where(per_trial(alive, value), value, old[name]) for name, value in new.items()}
+
+
+def _finite(variables: Variables) -> Bool[Tensor, " T"]:
+    # The sum of a trial's values is finite only if each of them is, and costs one pass.
+    sums = [value.flatten(1).sum(dim=1) for value in variables.values()]
+    return torch.stack(sums).isfinite().all(dim=0)
+
+
+def _rate(schedule: Schedule, step: Tensor, steps: int) -> Float[Tensor, ""]:
+    if schedule == "constant":
+        return torch.ones((), device=step.device)
+    return 0.5 * (1 + torch.cos(step * (math.pi / steps)))
