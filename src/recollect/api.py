@@ -13,6 +13,7 @@ from recollect.build import build_problem, first_layer_rows
 from recollect.config import AttackConfig
 from recollect.devices import resolve_device
 from recollect.problem import Problem, State
+from recollect.sharing import gathered
 from recollect.solve import Callback, Snapshot, solve
 
 
@@ -69,10 +70,14 @@ def weight_rows(net: nn.Module, sample_shape: tuple[int, ...]) -> Reconstruction
 
 
 def as_reconstruction(problem: Problem, state: State) -> Reconstruction:
+    """The result of a search; where several processes shared it, each of them gets all of it."""
+    found = problem.candidates.decode(state.variables).detach()
+    m = problem.candidates.candidates
+    duals = state.variables.get("duals")
     return Reconstruction(
-        candidates=problem.candidates.decode(state.variables).detach(),
-        duals=state.variables.get("duals"),
-        labels=problem.labels,
+        candidates=gathered(found, m),
+        duals=None if duals is None else gathered(duals, m),
+        labels=gathered(problem.labels.unsqueeze(0), m).squeeze(0),
         diverged=~state.alive,
         terms=Snapshot(problem.steps, problem, state).terms,
     )

@@ -17,6 +17,7 @@ from recollect.objectives.kkt import parameter_weights
 from recollect.optimisers import Momentum
 from recollect.priors import Box
 from recollect.problem import Problem
+from recollect.sharing import own_part, shared, sum_across
 from recollect.targets import MLPTarget, as_target
 
 _LONG_RUN = 1e14
@@ -34,6 +35,7 @@ def _kkt(attack: AttackConfig, settings: Settings) -> Objective:
         layer_weights=attack.layer_weights,
         floor_weight=attack.dual_floor_weight,
         chunk=attack.chunk,
+        total=sum_across(),
     )
 
 
@@ -70,19 +72,20 @@ def build_problem(
         objective=OBJECTIVES[attack.method](attack, settings),
         candidates=candidates,
         optimiser=Momentum({"x": settings["lr_x"], "duals": settings["lr_duals"]}, attack.momentum),
-        labels=binary_labels(attack.candidates).to(device),
-        rng=TrialRng(seed, tuple(range(len(attack.trials))), dtype, device),
+        labels=binary_labels(attack.candidates)[own_part(attack.candidates)].to(device),
+        rng=TrialRng(seed, tuple(range(len(attack.trials))), dtype, device, own_part(attack.candidates)),
         steps=attack.steps,
         priors={"box": Box(attack.box_weight)} if attack.box_weight else {},
         schedule=attack.schedule,
         precision=attack.precision,
         compiled=_worth_compiling(attack, target),
+        total=sum_across(),
     )
 
 
 def _worth_compiling(attack: AttackConfig, target: Target) -> bool:
     """Compiling takes half a minute and saves a tenth or more; the choice depends on the configuration alone."""
-    if attack.compile != "auto":
+    if attack.compile != "auto" or shared():
         return attack.compile == "on"
     weights = sum(parameter.numel() for parameter in target.params.values())
     work = attack.steps * len(attack.trials) * attack.candidates * weights

@@ -8,7 +8,7 @@ between trials is a ``[T]`` tensor; what shapes the computation (m, steps, archi
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import torch
@@ -99,6 +99,11 @@ class Objective(Protocol):
 class Candidates(Protocol):
     """How candidates are parametrised: as pixels, as coefficients, as the output of a network, ..."""
 
+    @property
+    def candidates(self) -> int:
+        """m, over all processes."""
+        ...
+
     def init(self, rng: TrialRng) -> Variables: ...
 
     def inputs(self, variables: Variables) -> Float[Tensor, "T m ..."]:
@@ -142,6 +147,8 @@ class TrialRng:
     trials: tuple[int, ...]
     dtype: torch.dtype
     device: torch.device
+    part: slice = field(default_factory=lambda: slice(None))
+    """Which candidates are kept, when several processes share a trial: each draws all and keeps its own."""
 
     def normal(self, purpose: str, shape: Sequence[int]) -> Float[Tensor, "T ..."]:
         return self._draw(torch.randn, purpose, shape)
@@ -154,7 +161,7 @@ class TrialRng:
             sampler(tuple(shape), generator=_generator(self.seed, trial, purpose), dtype=torch.float64)
             for trial in self.trials
         ]
-        return torch.stack(draws).to(device=self.device, dtype=self.dtype)
+        return torch.stack(draws)[:, self.part].to(device=self.device, dtype=self.dtype)
 
 
 def _generator(seed: int, trial: int, purpose: str) -> torch.Generator:

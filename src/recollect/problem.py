@@ -13,6 +13,7 @@ from torch import Tensor
 
 from recollect.core import Candidates, Objective, Optimiser, Target, Terms, TrialRng, Variables
 from recollect.priors import Box
+from recollect.sharing import SumAcross, alone
 
 Precision = Literal["tf32", "fp32", "fp64"]
 Schedule = Literal["constant", "cosine"]
@@ -33,6 +34,7 @@ class Problem:
     schedule: Schedule = "constant"
     precision: Precision = "fp32"
     compiled: bool = False
+    total: SumAcross = alone
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ def losses(problem: Problem, variables: Variables) -> Terms:
     """Every term of the objective and every prior, each ``[T]``."""
     inputs, samples = problem.candidates.inputs(variables), problem.candidates.decode(variables)
     terms = problem.objective(problem.target, inputs, problem.labels, variables)
-    return terms | {name: prior(samples) for name, prior in problem.priors.items()}
+    return terms | {name: problem.total(prior(samples)) for name, prior in problem.priors.items()}
 
 
 def gradient(problem: Problem, variables: Variables) -> Variables:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from recollect.core import Variables, per_trial
 from recollect.problem import Precision, Problem, Schedule, State, gradient
+from recollect.sharing import everywhere
 
 Advance = Callable[[State, int], State]
 """``advance(state, count)`` takes that many steps. On a GPU it works on the buffers of the state it was made with."""
@@ -33,7 +34,7 @@ def step(problem: Problem, state: State) -> State:
     moved, optimiser = problem.optimiser.update(
         state.variables, gradient(problem, state.variables), state.optimiser, rate
     )
-    alive = state.alive & _finite(moved)
+    alive = state.alive & everywhere(_finite(moved), problem.total)
     return State(
         step=state.step + 1,
         variables=_where(alive, moved, state.variables),

@@ -12,6 +12,7 @@ from torch import Tensor
 from recollect.core import Pulled, RecollectError, Target, Terms, TrialRng, Variables
 from recollect.objectives.cotangents import Direction, binary
 from recollect.priors import dual_floor, dual_floor_gradient
+from recollect.sharing import SumAcross, alone
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,8 @@ class KKT:
     plus ``floor_weight * sum_i relu(lambda_min - lambda_i)^2``, as in the published code (the paper prints it
     without the square). The division by m is the published code's: it only rescales the multipliers.
     ``layer_weights`` of 1 is the published choice; with 1, 0, 0 the second layer's initial noise, most of the
-    loss, drops out, and so do the products it needs. ``chunk`` bounds how many candidates are worked on at once.
+    loss, drops out, and so do the products it needs. ``chunk`` bounds how many candidates are worked on at once;
+    ``total`` sums over processes, where several share the candidates.
     """
 
     candidates: int
@@ -33,6 +35,7 @@ class KKT:
     floor_weight: float = 5.0
     direction: Direction = binary
     chunk: int | None = None
+    total: SumAcross = alone
 
     def init(self, rng: TrialRng) -> Variables:
         return {"duals": rng.uniform("duals", (self.candidates,))}
@@ -44,15 +47,15 @@ class KKT:
         weights = parameter_weights(target, self.layer_weights)
         outputs, pullback = target.linearise(x, self.smoothing)
         direction = self.direction(labels, outputs.detach())
-        combined = pullback(duals.unsqueeze(-1) * direction / x.shape[1], weights.keys()).combined
+        combined = pullback(duals.unsqueeze(-1) * direction / self.candidates, weights.keys()).combined
         residuals = [
-            weight * (target.params[name] - combined[name]).flatten(1).square().sum(dim=1)
+            weight * (target.params[name] - self.total(combined[name])).flatten(1).square().sum(dim=1)
             for name, weight in weights.items()
         ]
         stationarity = torch.stack(residuals).sum(dim=0)
         return {
             "stationarity": stationarity,
-            "dual_floor": self.floor_weight * dual_floor(duals, self.dual_min),
+            "dual_floor": self.floor_weight * self.total(dual_floor(duals, self.dual_min)),
         }
 
     def gradient(
@@ -68,7 +71,7 @@ class KKT:
 
         def pull(part: slice) -> tuple[Tensor, Pulled]:
             outputs, pullback = target.linearise(x[:, part], self.smoothing)
-            direction = self.direction(labels[part], outputs) / m
+            direction = self.direction(labels[part], outputs) / self.candidates
             return direction, pullback(duals[:, part].unsqueeze(-1) * direction, weights.keys())
 
         def send_back(
@@ -77,21 +80,20 @@ class KKT:
             x_gradient, cotangent_gradient = pulled.adjoint(weights, total)
             return x_gradient, (cotangent_gradient * direction).sum(dim=-1)
 
-        parts = [slice(start, start + self.chunk) for start in range(0, m, self.chunk)] if self.chunk else [slice(0, m)]
-        if len(parts) == 1:
-            x_gradient, duals_gradient = send_back(*pull(parts[0]))
+        if m == self.candidates and not self.chunk:
+            x_gradient, duals_gradient = send_back(*pull(slice(0, m)))
         else:
-            total = _summed(pull(part)[1].combined for part in parts)
+            parts = [slice(start, start + (self.chunk or m)) for start in range(0, m, self.chunk or m)]
+            total = self._summed(pull(part)[1].combined for part in parts)
             sent = [send_back(*pull(part), total) for part in parts]
             x_gradient, duals_gradient = (torch.cat(pieces, dim=1) for pieces in zip(*sent, strict=True))
         return x_gradient, {"duals": duals_gradient + self.floor_weight * dual_floor_gradient(duals, self.dual_min)}
 
-
-def _summed(parts: Iterable[dict[str, Tensor]]) -> dict[str, Tensor]:
-    total: dict[str, Tensor] = {}
-    for part in parts:
-        total = {name: value.detach() + total[name] if total else value.detach() for name, value in part.items()}
-    return total
+    def _summed(self, parts: Iterable[dict[str, Tensor]]) -> dict[str, Tensor]:
+        total: dict[str, Tensor] = {}
+        for part in parts:
+            total = {name: value.detach() + total[name] if total else value.detach() for name, value in part.items()}
+        return {name: self.total(value) for name, value in total.items()}
 
 
 def parameter_weights(target: Target, layer_weights: tuple[float, ...] | None) -> dict[str, float]:
