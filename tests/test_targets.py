@@ -87,3 +87,33 @@ def test_layer_weights_must_fit_the_network() -> None:
         parameter_weights(target, (1.0, 1.0, 1.0))
     with pytest.raises(RecollectError, match="all zero"):
         parameter_weights(target, (0.0, 0.0))
+
+
+class Branching(nn.Module):
+    """What vmap cannot follow: a decision that depends on a value."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.inner(x) if float(x.detach().sum()) < 1e9 else -self.inner(x)
+
+
+def test_networks_that_vmap_refuses_are_run_trial_by_trial() -> None:
+    inner = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 1)).double()
+    x, smoothing = torch.randn(3, 5, 4, dtype=torch.float64), torch.tensor([5.0, 20.0, 90.0]).double()
+    weights = {"0.weight": 1.0, "0.bias": 1.0, "2.weight": 0.5, "2.bias": 0.5}
+    results = []
+    for net, prefix in ((inner, ""), (Branching(inner), "inner.")):
+        outputs, pullback = ModuleTarget(net, (4,)).linearise(x, smoothing)
+        pulled = pullback(torch.ones_like(outputs))
+        results.append((outputs.detach(), *pulled.adjoint({prefix + name: w for name, w in weights.items()})))
+    for plain, branching in zip(*results, strict=True):
+        assert torch.allclose(plain, branching, rtol=1e-12)
+
+
+def test_a_network_that_fails_by_itself_says_so() -> None:
+    target = ModuleTarget(Branching(nn.Linear(7, 1)), (4,))
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        target.linearise(torch.zeros(2, 5, 4), torch.ones(2))

@@ -55,7 +55,7 @@ def build_problem(
 ) -> Problem:
     """Everything ``solve`` needs, on the device, in the precision asked for."""
     dtype = torch.float64 if attack.precision == "fp64" else torch.float32
-    target = as_target(net, sample_shape, attack.target, dtype, device)
+    target = as_target(net, sample_shape, attack.target, dtype, device, attack.recompute)
     _require_one_output(target, dtype, device)
     parameter_weights(target, attack.layer_weights)
     settings = {

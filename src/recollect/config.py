@@ -108,6 +108,8 @@ class AttackConfig(_Section):
     space: Literal["full", "row"] = "full"
     """``row``: search the row space of an MLP's first layer, at most ``max_rank`` directions above the noise."""
     max_rank: int = Field(default=512, ge=1)
+    recompute: bool = False
+    """Gradient checkpointing for networks that are no plain MLP: less memory, more time."""
     chunk: int | None = Field(default=None, ge=1)
     """Candidates of a trial worked on at once; fewer need less memory and more time. All when left out."""
     layer_weights: tuple[float, ...] | None = None

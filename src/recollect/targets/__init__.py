@@ -20,6 +20,7 @@ def as_target(
     kind: Literal["auto", "mlp", "module"] = "auto",
     dtype: torch.dtype | None = None,
     device: torch.device | None = None,
+    recompute: bool = False,
 ) -> Target:
     """The fastest target that computes what ``module`` computes, or the one asked for.
 
@@ -33,4 +34,4 @@ def as_target(
         )
     if kind == "mlp" or (kind == "auto" and is_mlp(module)):
         return MLPTarget.from_module(module, sample_shape, dtype, device)
-    return ModuleTarget(module, sample_shape, dtype, device)
+    return ModuleTarget(module, sample_shape, dtype, device, recompute)

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
+from torch.utils.checkpoint import checkpoint
 
 from recollect.core import Pullback, RecollectError
 from recollect.targets.smooth_relu import SmoothReLUMode
@@ -37,7 +38,9 @@ class ModulePulled:
 class ModuleTarget:
     """A network whose gradients come from autograd. Slower than a hand-derived target, and never limited.
 
-    The module is used in evaluation mode and is not changed: parameters and buffers are copied.
+    The module is used in evaluation mode and is not changed: parameters and buffers are copied. Trials go through it
+    together where vmap can follow what it does, one after the other where it cannot. ``recompute`` keeps no activations
+    of the forward pass and computes them again when they are needed (gradient checkpointing).
 
     >>> target = ModuleTarget(nn.Sequential(nn.Flatten(), nn.Linear(4, 1)), (1, 2, 2))
     >>> outputs, pullback = target.linearise(torch.zeros(3, 5, 1, 2, 2), torch.ones(3))
@@ -51,8 +54,11 @@ class ModuleTarget:
         sample_shape: tuple[int, ...],
         dtype: torch.dtype | None = None,
         device: torch.device | None = None,
+        recompute: bool = False,
     ) -> None:
         self.sample_shape = tuple(sample_shape)
+        self._recompute = recompute
+        self._vectorised: bool | None = None
         self._module = module
         floating = {"dtype": dtype, "device": device}
         self.params = {name: p.detach().clone().to(**floating) for name, p in module.named_parameters()}
@@ -96,16 +102,18 @@ class ModuleTarget:
         return outputs, pullback
 
     def _outputs(self, params: dict[str, Tensor], x: Tensor, smoothing: Tensor) -> Tensor:
-        def one_trial(params: dict[str, Tensor], x: Tensor, smoothing: Tensor) -> Tensor:
-            with SmoothReLUMode(smoothing):
-                return functional_call(self._module, {**params, **self.buffers}, (x,))
-
         was_training = self._module.training
         self._module.eval()
         try:
-            outputs = vmap(one_trial)(params, x, smoothing)
+            if self._vectorised is None:
+                self._vectorised = self._can_be_vectorised(params, x, smoothing)
+            if self._recompute:
+                outputs = checkpoint(self._all_trials, params, x, smoothing, use_reentrant=False)
+            else:
+                outputs = self._all_trials(params, x, smoothing)
         finally:
             self._module.train(was_training)
+        assert isinstance(outputs, Tensor)
         if outputs.ndim == 2:
             outputs = outputs.unsqueeze(-1)
         if outputs.ndim != 3:
@@ -114,6 +122,29 @@ class ModuleTarget:
                 f"the network returns {shape} for {x.shape[1]} inputs; it must return one row of outputs per input."
             )
         return outputs
+
+    def _all_trials(self, params: dict[str, Tensor], x: Tensor, smoothing: Tensor) -> Tensor:
+        if self._vectorised:
+            return vmap(self._one_trial)(params, x, smoothing)
+        return self._trial_by_trial(params, x, smoothing)
+
+    @torch.no_grad()
+    def _can_be_vectorised(self, params: dict[str, Tensor], x: Tensor, smoothing: Tensor) -> bool:
+        try:
+            vmap(self._one_trial)(params, x, smoothing)
+        except Exception:  # vmap refuses what depends on values, and says so in many ways
+            self._trial_by_trial(params, x, smoothing)  # a network that fails here too fails for its own reasons
+            return False
+        return True
+
+    def _trial_by_trial(self, params: dict[str, Tensor], x: Tensor, smoothing: Tensor) -> Tensor:
+        rows = range(x.shape[0])
+        own = [{name: value[trial] for name, value in params.items()} for trial in rows]
+        return torch.stack([self._one_trial(own[trial], x[trial], smoothing[trial]) for trial in rows])
+
+    def _one_trial(self, params: dict[str, Tensor], x: Tensor, smoothing: Tensor) -> Tensor:
+        with SmoothReLUMode(smoothing):
+            return functional_call(self._module, {**params, **self.buffers}, (x,))
 
 
 def _recording(value: Tensor) -> Tensor:
