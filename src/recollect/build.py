@@ -65,7 +65,8 @@ def build_problem(
     candidates: Candidates = Pixels(attack.candidates, target.sample_shape, settings["init_scale"])
     if attack.space == "row":
         basis = signal_basis(_mlp(target).first_weight, attack.max_rank)
-        candidates = RowSpace(attack.candidates, target.sample_shape, settings["init_scale"], basis)
+        shape, scale = target.sample_shape, settings["init_scale"]
+        candidates = RowSpace(attack.candidates, shape, scale, basis, attack.exposed_share)
         target = _mlp(target).in_subspace(basis)
     return Problem(
         target=target,

@@ -108,6 +108,8 @@ class AttackConfig(_Section):
     space: Literal["full", "row"] = "full"
     """``row``: search the row space of an MLP's first layer, at most ``max_rank`` directions above the noise."""
     max_rank: int = Field(default=512, ge=1)
+    exposed_share: float = Field(default=0.125, gt=0, le=1)
+    """Share of the candidates, those of largest norm, on which the box prior acts in the row space; 1 is exact."""
     recompute: bool = False
     """Gradient checkpointing for networks that are no plain MLP: less memory, more time."""
     chunk: int | None = Field(default=None, ge=1)

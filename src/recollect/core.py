@@ -114,8 +114,14 @@ class Candidates(Protocol):
         """The candidates as samples: what priors and people look at."""
         ...
 
-    def pull(self, inputs_gradient: Tensor, sample_gradient: Tensor | None) -> Variables:
-        """Gradients of its variables, from those with respect to the inputs and, where a prior acts, the samples."""
+    def exposed(self, variables: Variables) -> tuple[Float[Tensor, "T k ..."], Int[Tensor, "T k"] | None]:
+        """The samples on which a prior can act, and which of the candidates they are; None means all."""
+        ...
+
+    def pull(
+        self, inputs_gradient: Tensor, sample_gradient: Tensor | None = None, which: Int[Tensor, "T k"] | None = None
+    ) -> Variables:
+        """Gradients of its variables, from those with respect to inputs and, where a prior acts, exposed samples."""
         ...
 
 

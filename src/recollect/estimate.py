@@ -55,7 +55,7 @@ def _attack_seconds(net: nn.Module, forward: int, attack: AttackConfig, device: 
     if attack.method == "weights":
         return 0.0
     dtype = torch.float64 if attack.precision == "fp64" else torch.float32
-    # Forward, backward and the derivative of both: seven products per weight (METHODS: 5 d h + 7 h^2).
+    # Forward, backward and the derivative of both: seven products per weight.
     passes = 7 if attack.method == "kkt" else 2
     work = 2 * passes * forward * attack.candidates * len(attack.trials) / _rate(dtype, device)
     return attack.steps * (work + 3 * _LAUNCH_SECONDS[device.type])

@@ -72,8 +72,8 @@ def gradient(problem: Problem, variables: Variables) -> Variables:
     """
     inputs = problem.candidates.inputs(variables)
     inputs_gradient, own = problem.objective.gradient(problem.target, inputs, problem.labels, variables)
-    sample_gradient = None
-    if problem.priors:
-        samples = problem.candidates.decode(variables)
-        sample_gradient = reduce(torch.add, (prior.gradient(samples) for prior in problem.priors.values()))
-    return problem.candidates.pull(inputs_gradient, sample_gradient) | own
+    if not problem.priors:
+        return problem.candidates.pull(inputs_gradient) | own
+    samples, which = problem.candidates.exposed(variables)
+    sample_gradient = reduce(torch.add, (prior.gradient(samples) for prior in problem.priors.values()))
+    return problem.candidates.pull(inputs_gradient, sample_gradient, which) | own

@@ -57,9 +57,14 @@ def test_the_search_in_the_row_space_is_the_search_in_full_dimension_from_the_sa
     assert not torch.allclose(inside, whole.variables["x"], atol=1e-3)
 
 
-def test_the_gradient_with_an_active_box_agrees_with_autograd() -> None:
-    ours = problem(low_rank_network(4, noise=1e-3), "row")
-    variables = {name: (10 * value).requires_grad_() for name, value in initial_state(ours).variables.items()}
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_the_gradient_with_an_active_box_agrees_with_autograd(share: float) -> None:
+    """Three of six candidates are far outside the box and three inside: half of them, the larger, are enough."""
+    ours = problem(low_rank_network(4, noise=1e-3), "row", exposed_share=share)
+    start = initial_state(ours).variables
+    scale = torch.tensor([20.0, 0.05, 20.0, 0.05, 0.05, 20.0], dtype=torch.float64)
+    start["x"] = nn.functional.normalize(start["x"], dim=2) * scale[:, None]
+    variables = {name: value.requires_grad_() for name, value in start.items()}
     terms = losses(ours, variables)
     assert bool((terms["box"] > 0).all())
     expected = torch.autograd.grad(torch.stack(list(terms.values())).sum(), list(variables.values()))
@@ -73,3 +78,14 @@ def test_networks_without_a_linear_first_layer_have_no_row_space() -> None:
     net = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(32, 1))
     with pytest.raises(RecollectError, match=r"use --set attack.space=full"):
         problem(net, "row")
+
+
+def test_fewer_exposed_candidates_than_active_ones_are_the_largest() -> None:
+    ours = problem(low_rank_network(4, noise=1e-3), "row", exposed_share=1 / 6)
+    start = initial_state(ours).variables
+    scale = torch.tensor([3.0, 1.0, 5.0, 20.0, 4.0, 2.0], dtype=torch.float64)
+    start["x"] = nn.functional.normalize(start["x"], dim=2) * scale[:, None]
+    samples, which = ours.candidates.exposed(start)
+    assert which is not None
+    assert which.tolist() == [[3], [3]]
+    assert torch.allclose(samples[:, 0], ours.candidates.decode(start)[:, 3])

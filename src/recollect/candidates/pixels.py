@@ -28,5 +28,11 @@ class Pixels:
     def decode(self, variables: Variables) -> Float[Tensor, "T m ..."]:
         return variables["x"]
 
-    def pull(self, inputs_gradient: Tensor, sample_gradient: Tensor | None) -> Variables:
+    def exposed(self, variables: Variables) -> tuple[Float[Tensor, "T m ..."], None]:
+        return variables["x"], None
+
+    def pull(
+        self, inputs_gradient: Tensor, sample_gradient: Tensor | None = None, which: Tensor | None = None
+    ) -> Variables:
+        del which
         return {"x": inputs_gradient if sample_gradient is None else inputs_gradient + sample_gradient}

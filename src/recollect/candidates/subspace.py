@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from recollect.core import TrialRng, Variables, per_trial
@@ -25,6 +25,7 @@ class RowSpace:
     sample_shape: tuple[int, ...]
     init_scale: Float[Tensor, " T"]
     basis: Float[Tensor, "d r"]
+    exposed_share: float = 1.0
 
     def init(self, rng: TrialRng) -> Variables:
         noise = rng.normal("x", (self.candidates, *self.sample_shape)).flatten(2)
@@ -36,10 +37,31 @@ class RowSpace:
     def decode(self, variables: Variables) -> Float[Tensor, "T m ..."]:
         return (variables["x"] @ self.basis.T).unflatten(2, self.sample_shape)
 
-    def pull(self, inputs_gradient: Tensor, sample_gradient: Tensor | None) -> Variables:
+    def exposed(self, variables: Variables) -> tuple[Float[Tensor, "T k ..."], Int[Tensor, "T k"] | None]:
+        """The candidates of largest norm: ``|x_p| <= ||c|| ||V_p||``, so small ones cannot leave the box.
+
+        Taking a fixed share of them needs no decision on the host; 1 takes all, and is exact.
+        """
+        if self.exposed_share == 1:
+            return self.decode(variables), None
+        count = max(1, round(self.exposed_share * variables["x"].shape[1]))
+        which = variables["x"].square().sum(dim=2).topk(count, dim=1).indices
+        return (_rows(variables["x"], which) @ self.basis.T).unflatten(2, self.sample_shape), which
+
+    def pull(
+        self, inputs_gradient: Tensor, sample_gradient: Tensor | None = None, which: Tensor | None = None
+    ) -> Variables:
         if sample_gradient is None:
             return {"x": inputs_gradient}
-        return {"x": inputs_gradient + sample_gradient.flatten(2) @ self.basis}
+        from_samples = sample_gradient.flatten(2) @ self.basis
+        if which is None:
+            return {"x": inputs_gradient + from_samples}
+        index = which.unsqueeze(-1).expand_as(from_samples)
+        return {"x": inputs_gradient.scatter_add(1, index, from_samples)}
+
+
+def _rows(values: Float[Tensor, "T m r"], which: Int[Tensor, "T k"]) -> Float[Tensor, "T k r"]:
+    return values.gather(1, which.unsqueeze(-1).expand(-1, -1, values.shape[2]))
 
 
 def signal_basis(weight: Float[Tensor, "h d"], max_rank: int) -> Float[Tensor, "d r"]:
