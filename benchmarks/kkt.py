@@ -23,7 +23,7 @@ from recollect.build import build_problem
 from recollect.config import AttackConfig, TrialSettings
 from recollect.problem import initial_state
 from recollect.stepping import matmul_precision, stepper
-from recollect.zoo import MLPArchitecture, build_network
+from recollect.zoo import MLP, MLPArchitecture, build_network
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,24 @@ class Case:
     hidden: tuple[int, ...]
     m: int
     first_layer_alone: bool = False
+    rank: int | None = None
+    """Dimensions of the row space that the engine searches; None is full dimension."""
 
     @property
     def widths(self) -> tuple[int, ...]:
-        return (torch.Size(self.sample_shape).numel(), *self.hidden, 1)
+        return (self.rank or torch.Size(self.sample_shape).numel(), *self.hidden, 1)
+
+    def network(self) -> MLP:
+        """Untrained, but with a first layer that has a signal of the rank that training would leave."""
+        net = build_network(MLPArchitecture(hidden=self.hidden), self.sample_shape, seed=0)
+        weight = next(net.parameters())
+        if self.rank is not None:
+            generator = torch.Generator().manual_seed(0)
+            sides = [(weight.shape[0], self.rank), (self.rank, weight.shape[1])]
+            left, right = (torch.randn(*side, generator=generator, dtype=weight.dtype) for side in sides)
+            with torch.no_grad():
+                weight.add_(1e-3 * left @ right)
+        return net
 
     def operations(self) -> int:
         """Per trial-step: ``2 m (5 d h + 7 h^2)`` for d-h-h-1; the first layer alone needs ``4 h^2``, not ``7 h^2``."""
@@ -51,10 +65,15 @@ CASES = {
     "cuda": [
         Case("CIFAR 3072-1000-1000-1, m 1000", (3, 32, 32), (1000, 1000), 1000),
         Case("the same, first layer alone", (3, 32, 32), (1000, 1000), 1000, first_layer_alone=True),
+        Case("row space of 512, all layers", (3, 32, 32), (1000, 1000), 1000, rank=512),
+        Case("row space of 512, first layer alone", (3, 32, 32), (1000, 1000), 1000, True, 512),
         Case("MNIST 784-1000-1000-1, m 1000", (1, 28, 28), (1000, 1000), 1000),
         Case("depth 4: 3072-1000-500-100-50-1, m 1000", (3, 32, 32), (1000, 500, 100, 50), 1000),
     ],
-    "cpu": [Case("MNIST 784-1000-1000-1, m 500", (1, 28, 28), (1000, 1000), 500)],
+    "cpu": [
+        Case("MNIST 784-1000-1000-1, m 500", (1, 28, 28), (1000, 1000), 500),
+        Case("row space of 200, first layer alone", (1, 28, 28), (1000, 1000), 500, True, 200),
+    ],
 }
 
 
@@ -96,7 +115,7 @@ def product_rate(dtype: torch.dtype, device: torch.device, size: int) -> float:
 
 
 def measure_published(case: Case, dtype: torch.dtype, device: torch.device) -> float:
-    net = build_network(MLPArchitecture(hidden=case.hidden), case.sample_shape, seed=0).to(device, dtype)
+    net = case.network().to(device, dtype)
     generator = torch.Generator().manual_seed(0)
     x = 1e-3 * torch.randn(case.m, *case.sample_shape, generator=generator, dtype=torch.float64)
     duals = torch.rand(case.m, generator=generator, dtype=torch.float64)
@@ -111,14 +130,13 @@ def measure_published(case: Case, dtype: torch.dtype, device: torch.device) -> f
 
 
 def measure_engine(case: Case, precision: str, trials: int, device: torch.device) -> tuple[float, float | None]:
-    net = build_network(MLPArchitecture(hidden=case.hidden), case.sample_shape, seed=0)
     settings = TrialSettings(lr_x=1e-3, lr_duals=1e-4, init_scale=1e-3, dual_min=0.5, smoothing=20)
     weights = (1.0, *[0.0] * len(case.hidden)) if case.first_layer_alone else None
     attack = AttackConfig.model_validate(
         {"candidates": case.m, "steps": 10**9, "precision": precision, "layer_weights": weights, "compile": "on"}
-        | {"trials": [settings] * trials}
+        | {"trials": [settings] * trials, "space": "full" if case.rank is None else "row"}
     )
-    problem = build_problem(net, case.sample_shape, attack, seed=0, device=device)
+    problem = build_problem(case.network(), case.sample_shape, attack, seed=0, device=device)
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
     state = initial_state(problem)

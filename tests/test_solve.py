@@ -10,9 +10,11 @@ import torch
 from tests.cases import SAMPLE_SHAPE, chain
 from torch import nn
 
+from recollect import stepping
 from recollect.build import build_problem
 from recollect.config import AttackConfig, TrialSettings
 from recollect.core import TrialRng
+from recollect.objectives import KKT
 from recollect.problem import Problem, initial_state, losses
 from recollect.solve import Snapshot, solve
 
@@ -160,3 +162,30 @@ def test_without_a_compiler_the_run_goes_on(monkeypatch: pytest.MonkeyPatch, cap
     found = solve(problem(GOOD, compile="on"))
     assert torch.equal(found.variables["x"], expected.variables["x"])
     assert "going on without: no compiler here" in caplog.text
+
+
+def test_out_of_memory_halves_the_chunk_until_it_fits(monkeypatch: pytest.MonkeyPatch, caplog) -> None:
+    expected = solve(problem(GOOD, OTHER))
+    original, tried = stepping.stepper, []
+
+    def small_device(attempt: Problem, state):
+        assert isinstance(attempt.objective, KKT)
+        tried.append(attempt.objective.chunk)
+        if attempt.objective.chunk is None or attempt.objective.chunk > 1:
+            raise torch.OutOfMemoryError("the device is full")
+        return original(attempt, state)
+
+    monkeypatch.setattr(stepping, "stepper", small_device)
+    found = solve(problem(GOOD, OTHER))
+    assert tried == [None, 3, 1]
+    assert caplog.text.count("out of memory on cpu") == 2
+    assert torch.allclose(found.variables["x"], expected.variables["x"], rtol=1e-9, atol=1e-12)
+
+
+def test_out_of_memory_with_the_smallest_chunk_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full_device(attempt: Problem, state):
+        raise torch.OutOfMemoryError("the device is full")
+
+    monkeypatch.setattr(stepping, "stepper", full_device)
+    with pytest.raises(torch.OutOfMemoryError):
+        solve(problem(GOOD))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, Self
 
 import torch
 from jaxtyping import Float, Int
@@ -93,6 +93,10 @@ class Objective(Protocol):
         self, target: Target, x: Float[Tensor, "T m ..."], labels: Int[Tensor, " m"], variables: Variables
     ) -> tuple[Float[Tensor, "T m ..."], Variables]:
         """Gradients of the sum of all terms with respect to the candidates and to its own variables."""
+        ...
+
+    def in_smaller_chunks(self) -> Self | None:
+        """The same objective with half the memory for a step; None when it cannot be done with less."""
         ...
 
 

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from recollect.core import Terms
 from recollect.problem import Problem, State, initial_state, losses
-from recollect.stepping import matmul_precision, stepper
+from recollect.stepping import matmul_precision, stepper_within_memory
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def solve(problem: Problem, callbacks: Sequence[Callback] = (), state: State | N
     """Run all trials to the last step, from the start or from a saved state."""
     with matmul_precision(problem.precision, problem.rng.device):
         state = initial_state(problem) if state is None else state
-        advance = stepper(problem, state)
+        advance = stepper_within_memory(problem, state)
         done = int(state.step)
         while done < problem.steps:
             pause = min([problem.steps, *(_next_multiple(done, callback.every) for callback in callbacks)])

@@ -6,6 +6,7 @@ import logging
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -20,6 +21,21 @@ Advance = Callable[[State, int], State]
 """``advance(state, count)`` takes that many steps. On a GPU it works on the buffers of the state it was made with."""
 
 log = logging.getLogger("recollect")
+
+
+def stepper_within_memory(problem: Problem, state: State) -> Advance:
+    """A stepper that fits: where the device runs out of memory, candidates are taken in chunks half as large."""
+    while True:
+        try:
+            return stepper(problem, state)
+        except torch.OutOfMemoryError:
+            smaller = problem.objective.in_smaller_chunks()
+            if smaller is None:
+                raise
+            problem = replace(problem, objective=smaller)
+        if problem.rng.device.type == "cuda":
+            torch.cuda.empty_cache()
+        log.warning("out of memory on %s, going on with smaller chunks of candidates", problem.rng.device)
 
 
 def stepper(problem: Problem, state: State) -> Advance:
@@ -64,18 +80,20 @@ def _graphed(problem: Problem, state: State) -> Advance:
             buffer.copy_(value)
         return state
 
-    take = _compiled_or(overwrite, problem, state)
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):  # workspaces and autotuning happen before the recording
-        for _ in range(3):
-            take(state)
-    torch.cuda.current_stream().wait_stream(side)
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        take(state)
-    for buffer, value in zip(buffers, before, strict=True):  # the warm-up took steps of its own
-        buffer.copy_(value)
+    try:
+        take = _compiled_or(overwrite, problem, state)
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):  # workspaces and autotuning happen before the recording
+            for _ in range(3):
+                take(state)
+        torch.cuda.current_stream().wait_stream(side)
+        with torch.cuda.graph(graph):
+            take(state)
+    finally:  # the warm-up took steps of its own
+        for buffer, value in zip(buffers, before, strict=True):
+            buffer.copy_(value)
 
     def advance(state: State, count: int) -> State:
         for _ in range(count):
@@ -92,6 +110,8 @@ def _compiled_or(take: Callable[[State], State], problem: Problem, state: State)
     try:
         compiled = torch.compile(take)
         compiled(state)
+    except torch.OutOfMemoryError:
+        raise
     except Exception as error:  # a missing compiler, an operation it does not know: none of it concerns the result
         log.warning("torch.compile is not available here, going on without: %s", str(error).splitlines()[0])
         return take

@@ -38,3 +38,6 @@ class ActivationMaximisation:
             x = x.detach().requires_grad_()
             total = self(target, x, labels, variables)["activation"].sum()
         return torch.autograd.grad(total, x)[0], {}
+
+    def in_smaller_chunks(self) -> None:
+        return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Int
@@ -88,6 +88,10 @@ class KKT:
             sent = [send_back(*pull(part), total) for part in parts]
             x_gradient, duals_gradient = (torch.cat(pieces, dim=1) for pieces in zip(*sent, strict=True))
         return x_gradient, {"duals": duals_gradient + self.floor_weight * dual_floor_gradient(duals, self.dual_min)}
+
+    def in_smaller_chunks(self) -> KKT | None:
+        chunk = (self.chunk or self.candidates) // 2
+        return replace(self, chunk=chunk) if chunk else None
 
     def _summed(self, parts: Iterable[dict[str, Tensor]]) -> dict[str, Tensor]:
         total: dict[str, Tensor] = {}
