@@ -24,6 +24,7 @@ from recollect.cli_options import (
     Out,
     Overrides,
     Overwrite,
+    Precision,
     Preset,
     Resume,
     Task,
@@ -52,9 +53,10 @@ def demo(
     dry_run: DryRun = False,
     as_json: AsJson = False,
     device: Device = None,
+    precision: Precision = None,
 ) -> None:
     """Train a small network on 20 digits, attack its weights, and show what leaks. A minute on a laptop."""
-    _experiment("demo", out, overrides, resume, overwrite, dry_run, as_json, device)
+    _experiment("demo", out, _with_precision(overrides, precision), resume, overwrite, dry_run, as_json, device)
 
 
 @app.command(epilog="Example: recollect reproduce haim-cifar10 --set training.epochs=100000 --device cuda")
@@ -67,11 +69,12 @@ def reproduce(
     dry_run: DryRun = False,
     as_json: AsJson = False,
     device: Device = None,
+    precision: Precision = None,
 ) -> None:
     """Run a published experiment from training to report."""
     if not name and resume is None:
         raise RecollectError("name a preset ('recollect presets' lists them), or give --resume RUN.")
-    _experiment(name, out, overrides, resume, overwrite, dry_run, as_json, device)
+    _experiment(name, out, _with_precision(overrides, precision), resume, overwrite, dry_run, as_json, device)
 
 
 @app.command()
@@ -126,8 +129,10 @@ def attack(
     dry_run: DryRun = False,
     as_json: AsJson = False,
     device: Device = None,
+    precision: Precision = None,
 ) -> None:
     """Search a network for its training samples; with --data, judge what was found as well."""
+    overrides = _with_precision(overrides, precision)
     if resume is not None:
         refused = {"MODEL": model, "--module": module, "--weights": weights, "--shape": shape, "--data": data}
         refused |= {"--holdout": holdout, "--task": task, "--n": n}
@@ -269,6 +274,10 @@ def _configured(
 
 def _with_device(overrides: list[str] | None, device: str | None) -> list[str]:
     return [*(overrides or []), *([] if device is None else [f'device="{device}"'])]
+
+
+def _with_precision(overrides: list[str] | None, precision: str | None) -> list[str]:
+    return [*(overrides or []), *([] if precision is None else [f'attack.precision="{precision}"'])]
 
 
 def _shape(text: str | None) -> tuple[int, ...] | None:

@@ -21,6 +21,9 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the run fo
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print configuration, memory and time, and stop.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the summary as JSON, and no progress.")]
 Device = Annotated[str | None, typer.Option("--device", help="auto, cpu, cuda or cuda:N.")]
+Precision = Annotated[
+    str | None, typer.Option("--precision", help="Of the search: tf32 (GPUs; float32 elsewhere), fp32 or fp64.")
+]
 ConfigFile = Annotated[Path | None, typer.Option("--config", help="Configuration file (TOML).")]
 Preset = Annotated[str | None, typer.Option("--preset", help="Start from a preset instead of a file.")]
 Data = Annotated[
