@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from recollect.candidates import Pixels, RowSpace, signal_basis
 from recollect.config import AttackConfig
 from recollect.core import Candidates, Objective, RecollectError, Target, TrialRng
+from recollect.memory import chunk_within
 from recollect.objectives import KKT, ActivationMaximisation
 from recollect.objectives.cotangents import binary_labels
 from recollect.objectives.kkt import parameter_weights
@@ -70,7 +71,7 @@ def build_problem(
         target = _mlp(target).in_subspace(basis)
     return Problem(
         target=target,
-        objective=OBJECTIVES[attack.method](attack, settings),
+        objective=OBJECTIVES[attack.method](_within_memory(attack, target), settings),
         candidates=candidates,
         optimiser=Momentum({"x": settings["lr_x"], "duals": settings["lr_duals"]}, attack.momentum),
         labels=binary_labels(attack.candidates)[own_part(attack.candidates)].to(device),
@@ -91,6 +92,15 @@ def _worth_compiling(attack: AttackConfig, target: Target) -> bool:
     weights = sum(parameter.numel() for parameter in target.params.values())
     work = attack.steps * len(attack.trials) * attack.candidates * weights
     return isinstance(target, MLPTarget) and attack.method == "kkt" and work > _LONG_RUN
+
+
+def _within_memory(attack: AttackConfig, target: Target) -> AttackConfig:
+    if attack.memory_limit is None or attack.chunk is not None or not isinstance(target, MLPTarget):
+        return attack
+    own = own_part(attack.candidates)
+    size = 8 if attack.precision == "fp64" else 4
+    chunk = chunk_within(attack.memory_limit, target.widths, len(attack.trials), own.stop - own.start, size)
+    return attack.model_copy(update={"chunk": chunk})
 
 
 def _mlp(target: Target) -> MLPTarget:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import tomli_w
 import torch
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ByteSize, ConfigDict, Field, ValidationError, model_validator
 
 from recollect.config_errors import explain
 from recollect.core import RecollectError
@@ -114,6 +114,8 @@ class AttackConfig(_Section):
     """Gradient checkpointing for networks that are no plain MLP: less memory, more time."""
     chunk: int | None = Field(default=None, ge=1)
     """Candidates of a trial worked on at once; fewer need less memory and more time. All when left out."""
+    memory_limit: ByteSize | None = None
+    """Chooses the chunk for an MLP, such as "8GiB"; other networks get a smaller chunk when memory runs out."""
     layer_weights: tuple[float, ...] | None = None
     """Weight of each layer's residual, input side first; all 1 when left out, as published."""
     dual_floor_weight: float = Field(default=5.0, ge=0)

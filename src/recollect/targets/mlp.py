@@ -60,6 +60,11 @@ class MLPTarget:
         return MLPTarget(params, names, (basis.shape[1],))
 
     @property
+    def widths(self) -> tuple[int, ...]:
+        """Inputs, hidden units of each layer, outputs."""
+        return (self._chain[0].weight.shape[1], *(layer.weight.shape[0] for layer in self._chain))
+
+    @property
     def first_weight(self) -> Float[Tensor, "h d"]:
         return self._chain[0].weight
 
