@@ -21,6 +21,7 @@ from recollect.cli_options import (
     Device,
     DryRun,
     Holdout,
+    MemoryLimit,
     Out,
     Overrides,
     Overwrite,
@@ -54,9 +55,10 @@ def demo(
     as_json: AsJson = False,
     device: Device = None,
     precision: Precision = None,
+    memory_limit: MemoryLimit = None,
 ) -> None:
     """Train a small network on 20 digits, attack its weights, and show what leaks. A minute on a laptop."""
-    _experiment("demo", out, _with_precision(overrides, precision), resume, overwrite, dry_run, as_json, device)
+    _experiment("demo", out, _engine(overrides, precision, memory_limit), resume, overwrite, dry_run, as_json, device)
 
 
 @app.command(epilog="Example: recollect reproduce haim-cifar10 --set training.epochs=100000 --device cuda")
@@ -70,11 +72,12 @@ def reproduce(
     as_json: AsJson = False,
     device: Device = None,
     precision: Precision = None,
+    memory_limit: MemoryLimit = None,
 ) -> None:
     """Run a published experiment from training to report."""
     if not name and resume is None:
         raise RecollectError("name a preset ('recollect presets' lists them), or give --resume RUN.")
-    _experiment(name, out, _with_precision(overrides, precision), resume, overwrite, dry_run, as_json, device)
+    _experiment(name, out, _engine(overrides, precision, memory_limit), resume, overwrite, dry_run, as_json, device)
 
 
 @app.command()
@@ -130,9 +133,10 @@ def attack(
     as_json: AsJson = False,
     device: Device = None,
     precision: Precision = None,
+    memory_limit: MemoryLimit = None,
 ) -> None:
     """Search a network for its training samples; with --data, judge what was found as well."""
-    overrides = _with_precision(overrides, precision)
+    overrides = _engine(overrides, precision, memory_limit)
     if resume is not None:
         refused = {"MODEL": model, "--module": module, "--weights": weights, "--shape": shape, "--data": data}
         refused |= {"--holdout": holdout, "--task": task, "--n": n}
@@ -276,8 +280,10 @@ def _with_device(overrides: list[str] | None, device: str | None) -> list[str]:
     return [*(overrides or []), *([] if device is None else [f'device="{device}"'])]
 
 
-def _with_precision(overrides: list[str] | None, precision: str | None) -> list[str]:
-    return [*(overrides or []), *([] if precision is None else [f'attack.precision="{precision}"'])]
+def _engine(overrides: list[str] | None, precision: str | None, memory_limit: str | None) -> list[str]:
+    """Options that say how to search, as overrides."""
+    given = {"precision": precision, "memory_limit": memory_limit}
+    return [*(overrides or []), *(f'attack.{name}="{value}"' for name, value in given.items() if value is not None)]
 
 
 def _shape(text: str | None) -> tuple[int, ...] | None:

@@ -24,6 +24,12 @@ Device = Annotated[str | None, typer.Option("--device", help="auto, cpu, cuda or
 Precision = Annotated[
     str | None, typer.Option("--precision", help="Of the search: tf32 (GPUs; float32 elsewhere), fp32 or fp64.")
 ]
+MemoryLimit = Annotated[
+    str | None,
+    typer.Option(
+        "--memory-limit", metavar="SIZE", help="Memory for a step, such as 8GiB; candidates go in chunks that fit."
+    ),
+]
 ConfigFile = Annotated[Path | None, typer.Option("--config", help="Configuration file (TOML).")]
 Preset = Annotated[str | None, typer.Option("--preset", help="Start from a preset instead of a file.")]
 Data = Annotated[

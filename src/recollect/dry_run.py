@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from torch import nn
 
 from recollect.build import build_problem, first_layer_rows
-from recollect.config import Config, SourceConfig, to_toml, with_drawn_trials
+from recollect.config import AttackConfig, Config, SourceConfig, to_toml, with_drawn_trials
 from recollect.core import RecollectError
 from recollect.datasets import heldout_data, training_data
 from recollect.devices import resolve_device
 from recollect.estimate import Estimate, estimate
 from recollect.networks import load_source
+from recollect.problem import Problem
 from recollect.zoo import build_network
 
 
@@ -44,18 +45,23 @@ class Rehearsal:
     net: nn.Module
     sample_shape: tuple[int, ...]
     samples: int | None
+    problem: Problem | None = None
 
 
 def rehearse(config: Config) -> Rehearsal:
     """Build everything that a run would build, so that what would fail there fails before anything is written."""
     device = resolve_device(config.device)
     ready = _own_network(config) if config.source is None else _given_network(config, config.source)
-    for attack in (config.attack, *config.baselines.values()):
+
+    def build(attack: AttackConfig) -> Problem | None:
         if attack.method == "weights":
             first_layer_rows(ready.net, ready.sample_shape)
-        else:
-            build_problem(ready.net, ready.sample_shape, attack, config.seed, device)
-    return ready
+            return None
+        return build_problem(ready.net, ready.sample_shape, attack, config.seed, device)
+
+    for baseline in config.baselines.values():
+        build(baseline)
+    return replace(ready, problem=build(config.attack))
 
 
 def _own_network(config: Config) -> Rehearsal:
@@ -83,7 +89,9 @@ def describe(config: Config) -> DryRun:
     """The run with every setting written out, and its cost."""
     config = with_drawn_trials(config)
     ready, device = rehearse(config), resolve_device(config.device)
-    return DryRun(config, str(device), estimate(ready.net, ready.sample_shape, config, ready.samples, device))
+    return DryRun(
+        config, str(device), estimate(ready.net, ready.sample_shape, ready.problem, config, ready.samples, device)
+    )
 
 
 def _size(count: float) -> str:

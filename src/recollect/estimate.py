@@ -10,6 +10,10 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from recollect.config import AttackConfig, Config
+from recollect.memory import step_bytes
+from recollect.objectives import KKT
+from recollect.problem import Problem
+from recollect.targets import MLPTarget
 from recollect.zoo.training import DTYPES
 
 _LAUNCH_SECONDS = {"cpu": 3e-4, "cuda": 2e-4}
@@ -26,7 +30,12 @@ class Estimate:
 
 
 def estimate(
-    net: nn.Module, sample_shape: tuple[int, ...], config: Config, samples: int | None, device: torch.device
+    net: nn.Module,
+    sample_shape: tuple[int, ...],
+    problem: Problem | None,
+    config: Config,
+    samples: int | None,
+    device: torch.device,
 ) -> Estimate:
     """From the network's size and the matrix-product rate that this machine reaches now."""
     forward = _forward_products(net, sample_shape)
@@ -38,17 +47,19 @@ def estimate(
     attack_seconds = sum(
         _attack_seconds(net, forward, attack, device) for attack in (config.attack, *config.baselines.values())
     )
-    return Estimate(train_seconds, attack_seconds, attack_bytes(net, sample_shape, config.attack))
+    return Estimate(train_seconds, attack_seconds, 0 if problem is None else attack_bytes(problem))
 
 
-def attack_bytes(net: nn.Module, sample_shape: tuple[int, ...], attack: AttackConfig) -> int:
-    """Peak memory: five copies of the candidates, ten of every hidden activation, four of the parameters' gradients."""
-    width = 8 if attack.precision == "fp64" else 4
-    values = torch.Size(sample_shape).numel()
-    hidden = sum(part.out_features for part in net.modules() if isinstance(part, nn.Linear))
-    parameters = sum(p.numel() for p in net.parameters())
-    per_trial = attack.candidates * (5 * values + 10 * hidden) + 4 * parameters
-    return width * (len(attack.trials) * per_trial + parameters)
+def attack_bytes(problem: Problem) -> int:
+    """Peak memory of a step. For networks that are no plain MLP a guess: what they keep inside is not known."""
+    target, trials = problem.target, len(problem.rng.trials)
+    size = torch.finfo(problem.rng.dtype).bits // 8
+    m, values = problem.candidates.candidates, torch.Size(target.sample_shape).numel()
+    if isinstance(target, MLPTarget):
+        chunk = problem.objective.chunk if isinstance(problem.objective, KKT) else None
+        return step_bytes(target.widths, trials, m, chunk, size)
+    parameters = sum(p.numel() for p in target.params.values())
+    return size * (trials * (20 * m * values + 4 * parameters) + parameters)
 
 
 def _attack_seconds(net: nn.Module, forward: int, attack: AttackConfig, device: torch.device) -> float:

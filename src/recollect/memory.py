@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -36,14 +37,14 @@ def chunk_within(
     limit: int, widths: Sequence[int], trials: int, candidates: int, bytes_per_value: int = 4
 ) -> int | None:
     """The largest chunk, by halving, whose step fits; None when all candidates at once do."""
-    chunk = candidates
+    chunk, least = candidates, math.inf
     while chunk >= 1:
         asked = None if chunk == candidates else chunk
-        if step_bytes(widths, trials, candidates, asked, bytes_per_value) <= limit:
+        needed = step_bytes(widths, trials, candidates, asked, bytes_per_value)
+        if needed <= limit:
             return asked
-        chunk //= 2
-    least = step_bytes(widths, trials, candidates, 1, bytes_per_value)
+        chunk, least = chunk // 2, min(least, needed)
     raise RecollectError(
-        f"{trials} trials of {candidates} candidates need at least {least / 2**20:.0f} MiB, the limit is "
-        f"{limit / 2**20:.0f} MiB; use fewer trials or candidates, or a higher attack.memory_limit."
+        f"{trials} trials of {candidates} candidates need at least {least / 2**20:.1f} MiB, the limit is "
+        f"{limit / 2**20:.1f} MiB; use fewer trials or candidates, or a higher attack.memory_limit."
     )
