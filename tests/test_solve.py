@@ -11,7 +11,7 @@ from tests.cases import SAMPLE_SHAPE, chain
 from torch import nn
 
 from recollect import stepping
-from recollect.build import build_problem
+from recollect.build import build_problem, build_problems
 from recollect.config import AttackConfig, TrialSettings
 from recollect.core import TrialRng
 from recollect.objectives import KKT
@@ -189,3 +189,29 @@ def test_out_of_memory_with_the_smallest_chunk_is_an_error(monkeypatch: pytest.M
     monkeypatch.setattr(stepping, "stepper", full_device)
     with pytest.raises(torch.OutOfMemoryError):
         solve(problem(GOOD))
+
+
+@pytest.mark.parametrize("parts", [2, 3, 5])
+def test_trials_spread_over_devices_are_the_trials_of_one(parts: int) -> None:
+    net = chain((12, 7, 5, 1), (True, False, False))
+    attack = AttackConfig(candidates=6, steps=30, precision="fp64", trials=(GOOD, HOPELESS, OTHER))
+    expected = solve(build_problem(net, SAMPLE_SHAPE, attack, seed=0, device=CPU))
+    spread = build_problems(net, SAMPLE_SHAPE, attack, seed=0, devices=[CPU] * parts)
+    assert len(spread) == min(parts, 3)
+    seen: list[Snapshot] = []
+
+    class Watch:
+        every = 13
+
+        def __call__(self, snapshot: Snapshot) -> None:
+            seen.append(snapshot)
+
+    found = solve(spread, [Watch()])
+    assert found.alive.tolist() == [True, False, True]
+    for name, value in expected.variables.items():
+        assert torch.allclose(found.variables[name], value, rtol=1e-9, atol=1e-12)
+    assert [snapshot.step for snapshot in seen] == [13, 26, 30]
+    assert seen[-1].terms["stationarity"].shape == (3,)
+    rest = solve(spread, state=seen[0].state)
+    for name, value in found.variables.items():
+        assert torch.equal(rest.variables[name], value)

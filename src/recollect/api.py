@@ -9,10 +9,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from recollect.build import build_problem, first_layer_rows
+from recollect.build import build_problems, first_layer_rows
 from recollect.config import AttackConfig
-from recollect.devices import resolve_device
-from recollect.problem import Problem, State
+from recollect.devices import resolve_devices
+from recollect.problem import Problem, State, split
 from recollect.sharing import gathered
 from recollect.solve import Callback, Snapshot, solve
 
@@ -53,8 +53,8 @@ def attack(
     config = AttackConfig() if config is None else config
     if config.method == "weights":
         return weight_rows(net, sample_shape)
-    problem = build_problem(net, sample_shape, config, seed, resolve_device(device))
-    return as_reconstruction(problem, solve(problem, callbacks))
+    parts = build_problems(net, sample_shape, config, seed, resolve_devices(device))
+    return as_reconstruction(parts, solve(parts, callbacks))
 
 
 def weight_rows(net: nn.Module, sample_shape: tuple[int, ...]) -> Reconstruction:
@@ -69,15 +69,16 @@ def weight_rows(net: nn.Module, sample_shape: tuple[int, ...]) -> Reconstruction
     )
 
 
-def as_reconstruction(problem: Problem, state: State) -> Reconstruction:
+def as_reconstruction(parts: Sequence[Problem], state: State) -> Reconstruction:
     """The result of a search; where several processes shared it, each of them gets all of it."""
-    found = problem.candidates.decode(state.variables).detach()
-    m = problem.candidates.candidates
+    first = parts[0]
+    found = first.candidates.decode(state.variables).detach()
+    m = first.candidates.candidates
     duals = state.variables.get("duals")
     return Reconstruction(
         candidates=gathered(found, m),
         duals=None if duals is None else gathered(duals, m),
-        labels=gathered(problem.labels.unsqueeze(0), m).squeeze(0),
+        labels=gathered(first.labels.unsqueeze(0), m).squeeze(0),
         diverged=~state.alive,
-        terms=Snapshot(problem.steps, problem, state).terms,
+        terms=Snapshot(first.steps, parts, split(state, parts)).terms,
     )

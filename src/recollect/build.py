@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -51,10 +51,30 @@ OBJECTIVES: dict[str, Callable[[AttackConfig, Settings], Objective]] = {
 }
 
 
+def build_problems(
+    net: nn.Module, sample_shape: tuple[int, ...], attack: AttackConfig, seed: int, devices: Sequence[torch.device]
+) -> list[Problem]:
+    """Parts of one run, trials spread evenly over the devices, in order; a device without trials is left out."""
+    count, trials = len(devices), len(attack.trials)
+    shares = [range(trials * index // count, trials * (index + 1) // count) for index in range(count)]
+    return [
+        build_problem(net, sample_shape, attack, seed, device, share)
+        for device, share in zip(devices, shares, strict=True)
+        if len(share)
+    ]
+
+
 def build_problem(
-    net: nn.Module, sample_shape: tuple[int, ...], attack: AttackConfig, seed: int, device: torch.device
+    net: nn.Module,
+    sample_shape: tuple[int, ...],
+    attack: AttackConfig,
+    seed: int,
+    device: torch.device,
+    share: range | None = None,
 ) -> Problem:
-    """Everything ``solve`` needs, on the device, in the precision asked for."""
+    """Everything ``solve`` needs, on the device, in the precision asked for; ``share`` names some of the trials."""
+    share = range(len(attack.trials)) if share is None else share
+    attack = attack.model_copy(update={"trials": tuple(attack.trials[index] for index in share)})
     dtype = torch.float64 if attack.precision == "fp64" else torch.float32
     target = as_target(net, sample_shape, attack.target, dtype, device, attack.recompute)
     _require_one_output(target, dtype, device)
@@ -75,7 +95,7 @@ def build_problem(
         candidates=candidates,
         optimiser=Momentum({"x": settings["lr_x"], "duals": settings["lr_duals"]}, attack.momentum),
         labels=binary_labels(attack.candidates)[own_part(attack.candidates)].to(device),
-        rng=TrialRng(seed, tuple(range(len(attack.trials))), dtype, device, own_part(attack.candidates)),
+        rng=TrialRng(seed, tuple(share), dtype, device, own_part(attack.candidates)),
         steps=attack.steps,
         priors={"box": Box(attack.box_weight)} if attack.box_weight else {},
         schedule=attack.schedule,

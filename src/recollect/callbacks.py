@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from recollect.core import RecollectError
-from recollect.problem import Problem, State, initial_state
+from recollect.problem import Problem, State, initial_state, merged
 from recollect.runs import RunFolder
 from recollect.solve import Snapshot
 
@@ -47,12 +47,12 @@ class Checkpoint:
             self._last = time.monotonic()
 
 
-def read_checkpoint(folder: RunFolder, problem: Problem) -> State | None:
-    """The saved state, on the problem's device; None when the run never got that far."""
+def read_checkpoint(folder: RunFolder, parts: Sequence[Problem]) -> State | None:
+    """The saved state, on the first device; None when the run never got that far."""
     if not folder.has(CHECKPOINT):
         return None
     saved = folder.read_tensors(CHECKPOINT)
-    blank = initial_state(problem)
+    blank = merged([initial_state(part) for part in parts])
     expected = _flattened(blank)
     if _kinds(saved) != _kinds(expected):
         raise RecollectError(
@@ -60,11 +60,12 @@ def read_checkpoint(folder: RunFolder, problem: Problem) -> State | None:
             "start anew with --overwrite."
         )
 
+    device = parts[0].rng.device
+
     def group(prefix: str) -> dict[str, Tensor]:
         names = [name for name in saved if name.startswith(prefix)]
-        return {name.removeprefix(prefix): saved[name].to(problem.rng.device) for name in names}
+        return {name.removeprefix(prefix): saved[name].to(device) for name in names}
 
-    device = problem.rng.device
     return State(
         step=saved["step"].to(device),
         variables=group("variables."),

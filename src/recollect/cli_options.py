@@ -20,7 +20,10 @@ Resume = Annotated[Path | None, typer.Option("--resume", metavar="RUN", help="Go
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the run folder if it holds a run.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print configuration, memory and time, and stop.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the summary as JSON, and no progress.")]
-Device = Annotated[str | None, typer.Option("--device", help="auto, cpu, cuda or cuda:N.")]
+Device = Annotated[
+    str | None,
+    typer.Option("--device", help="auto, cpu, cuda, cuda:N; several, cuda:0,cuda:1, or cuda:all share the trials."),
+]
 Precision = Annotated[
     str | None, typer.Option("--precision", help="Of the search: tf32 (GPUs; float32 elsewhere), fp32 or fp64.")
 ]

@@ -11,7 +11,7 @@ from recollect.build import build_problem, first_layer_rows
 from recollect.config import AttackConfig, Config, SourceConfig, to_toml, with_drawn_trials
 from recollect.core import RecollectError
 from recollect.datasets import heldout_data, training_data
-from recollect.devices import resolve_device
+from recollect.devices import resolve_devices
 from recollect.estimate import Estimate, estimate
 from recollect.networks import load_source
 from recollect.problem import Problem
@@ -50,7 +50,7 @@ class Rehearsal:
 
 def rehearse(config: Config) -> Rehearsal:
     """Build everything that a run would build, so that what would fail there fails before anything is written."""
-    device = resolve_device(config.device)
+    device = resolve_devices(config.device)[0]
     ready = _own_network(config) if config.source is None else _given_network(config, config.source)
 
     def build(attack: AttackConfig) -> Problem | None:
@@ -88,7 +88,7 @@ def _given_network(config: Config, source: SourceConfig) -> Rehearsal:
 def describe(config: Config) -> DryRun:
     """The run with every setting written out, and its cost."""
     config = with_drawn_trials(config)
-    ready, device = rehearse(config), resolve_device(config.device)
+    ready, device = rehearse(config), resolve_devices(config.device)[0]
     return DryRun(
         config, str(device), estimate(ready.net, ready.sample_shape, ready.problem, config, ready.samples, device)
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from recollect.config import Config, read_run_config, to_toml, with_drawn_trials
 from recollect.core import RecollectError
-from recollect.devices import resolve_device
+from recollect.devices import resolve_devices
 from recollect.dry_run import rehearse
 from recollect.progress import Narrator
 from recollect.runs import RunFolder
@@ -59,7 +59,7 @@ def resume(out: Path, narrator: Narrator, command: str, device: str | None = Non
     config = read_run_config(out / "config.toml")
     if device is not None:
         config = config.model_copy(update={"device": device})
-        resolve_device(device)
+        resolve_devices(device)
     return Run(folder, config, narrator, command)
 
 

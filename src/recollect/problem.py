@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Literal
@@ -56,6 +56,42 @@ def initial_state(problem: Problem) -> State:
         optimiser=problem.optimiser.init(variables),
         alive=torch.ones(len(problem.rng.trials), dtype=torch.bool, device=problem.rng.device),
     )
+
+
+def merged(states: Sequence[State]) -> State:
+    """One state from the states of parts, trials in their order, on the first part's device."""
+    if len(states) == 1:
+        return states[0]
+    first = states[0]
+
+    def together(groups: Sequence[Variables]) -> Variables:
+        return {name: torch.cat([group[name].to(first.step.device) for group in groups]) for name in groups[0]}
+
+    return State(
+        step=first.step,
+        variables=together([state.variables for state in states]),
+        optimiser=together([state.optimiser for state in states]),
+        alive=torch.cat([state.alive.to(first.step.device) for state in states]),
+    )
+
+
+def split(state: State, parts: Sequence[Problem]) -> list[State]:
+    """The inverse of `merged`: to every part its trials, on its device."""
+    if len(parts) == 1:
+        return [state]
+    states, start = [], 0
+    for part in parts:
+        own, device = slice(start, start + len(part.rng.trials)), part.rng.device
+        states.append(
+            State(
+                step=state.step.clone().to(device),
+                variables={name: value[own].clone().to(device) for name, value in state.variables.items()},
+                optimiser={name: value[own].clone().to(device) for name, value in state.optimiser.items()},
+                alive=state.alive[own].clone().to(device),
+            )
+        )
+        start = own.stop
+    return states
 
 
 def losses(problem: Problem, variables: Variables) -> Terms:

@@ -7,24 +7,32 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
+import torch
+
 from recollect.core import Terms
-from recollect.problem import Problem, State, initial_state, losses
+from recollect.problem import Problem, State, initial_state, losses, merged, split
 from recollect.stepping import matmul_precision, stepper_within_memory
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What a callback sees. Tensors are on the device; reading them is what costs."""
+    """What a callback sees. Tensors are on the devices; reading them is what costs."""
 
     step: int
-    problem: Problem
-    state: State
+    parts: Sequence[Problem]
+    states: Sequence[State]
+
+    @cached_property
+    def state(self) -> State:
+        """All trials together."""
+        return merged(self.states)
 
     @cached_property
     def terms(self) -> Terms:
         """Losses at this moment, each ``[T]``; the search itself needs only their gradients."""
-        terms = losses(self.problem, self.state.variables)
-        return {name: value.detach() for name, value in terms.items()}
+        own = [losses(part, state.variables) for part, state in zip(self.parts, self.states, strict=True)]
+        device = self.states[0].step.device
+        return {name: torch.cat([terms[name].detach().to(device) for terms in own]) for name in own[0]}
 
 
 class Callback(Protocol):
@@ -35,20 +43,29 @@ class Callback(Protocol):
     def __call__(self, snapshot: Snapshot) -> None: ...
 
 
-def solve(problem: Problem, callbacks: Sequence[Callback] = (), state: State | None = None) -> State:
-    """Run all trials to the last step, from the start or from a saved state."""
-    with matmul_precision(problem.precision, problem.rng.device):
-        state = initial_state(problem) if state is None else state
-        advance = stepper_within_memory(problem, state)
-        done = int(state.step)
-        while done < problem.steps:
-            pause = min([problem.steps, *(_next_multiple(done, callback.every) for callback in callbacks)])
-            state = advance(state, pause - done)
+def solve(
+    problem: Problem | Sequence[Problem], callbacks: Sequence[Callback] = (), state: State | None = None
+) -> State:
+    """Run all trials to the last step, from the start or from a saved state.
+
+    Several problems are parts of one run, each with its own trials on its own device. Work on a GPU is only queued
+    here, so one loop keeps all of them busy.
+    """
+    parts = [problem] if isinstance(problem, Problem) else list(problem)
+    steps = parts[0].steps
+    with matmul_precision(parts[0].precision, parts[0].rng.device):
+        states = [initial_state(part) for part in parts] if state is None else split(state, parts)
+        advances = [stepper_within_memory(part, own) for part, own in zip(parts, states, strict=True)]
+        done = int(states[0].step)
+        while done < steps:
+            pause = min([steps, *(_next_multiple(done, callback.every) for callback in callbacks)])
+            states = [advance(own, pause - done) for advance, own in zip(advances, states, strict=True)]
             done = pause
+            snapshot = Snapshot(done, parts, states)
             for callback in callbacks:
-                if done % callback.every == 0 or done == problem.steps:
-                    callback(Snapshot(done, problem, state))
-    return state
+                if done % callback.every == 0 or done == steps:
+                    callback(snapshot)
+    return merged(states)
 
 
 def _next_multiple(done: int, every: int) -> int:

@@ -72,6 +72,7 @@ def _one_by_one(problem: Problem, state: State) -> Advance:
 
 def _graphed(problem: Problem, state: State) -> Advance:
     """One step recorded as a CUDA graph over fixed buffers: a replay costs one launch instead of hundreds."""
+    device = problem.rng.device
     buffers = _tensors(state)
     before = [buffer.clone() for buffer in buffers]
 
@@ -82,22 +83,24 @@ def _graphed(problem: Problem, state: State) -> Advance:
 
     graph = torch.cuda.CUDAGraph()
     try:
-        take = _compiled_or(overwrite, problem, state)
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):  # workspaces and autotuning happen before the recording
-            for _ in range(3):
+        with torch.cuda.device(device):
+            take = _compiled_or(overwrite, problem, state)
+            side = torch.cuda.Stream()
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):  # workspaces and autotuning happen before the recording
+                for _ in range(3):
+                    take(state)
+            torch.cuda.current_stream().wait_stream(side)
+            with torch.cuda.graph(graph):
                 take(state)
-        torch.cuda.current_stream().wait_stream(side)
-        with torch.cuda.graph(graph):
-            take(state)
     finally:  # the warm-up took steps of its own
         for buffer, value in zip(buffers, before, strict=True):
             buffer.copy_(value)
 
     def advance(state: State, count: int) -> State:
-        for _ in range(count):
-            graph.replay()
+        with torch.cuda.device(device):
+            for _ in range(count):
+                graph.replay()
         return state
 
     return advance

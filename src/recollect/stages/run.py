@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from recollect.config import Config
-from recollect.devices import resolve_device
+from recollect.devices import resolve_devices
 from recollect.networks import load_network, load_source
 from recollect.progress import Narrator
 from recollect.runs import RunFolder
@@ -22,8 +22,13 @@ class Run:
     command: str
 
     @property
+    def devices(self) -> list[torch.device]:
+        """Where trials run; training and matching take the first."""
+        return resolve_devices(self.config.device)
+
+    @property
     def device(self) -> torch.device:
-        return resolve_device(self.config.device)
+        return self.devices[0]
 
     def network(self) -> tuple[nn.Module, tuple[int, ...]]:
         """The network under attack and the shape of one of its inputs."""

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from recollect import __version__
 from recollect.api import Reconstruction, as_reconstruction, weight_rows
-from recollect.build import build_problem
+from recollect.build import build_problems
 from recollect.callbacks import CHECKPOINT, Checkpoint, Trace, read_checkpoint
 from recollect.candidates import RowSpace
 from recollect.config import AttackConfig, to_toml
@@ -44,26 +44,27 @@ def _attack(run: Run, attack: AttackConfig, folder: RunFolder, what: str) -> Non
         found = weight_rows(net, sample_shape)
         _save(run, attack, folder, found, None, time.monotonic() - started)
         return
-    problem = build_problem(net, sample_shape, attack, run.config.seed, run.device)
-    state = read_checkpoint(folder, problem)
+    parts = build_problems(net, sample_shape, attack, run.config.seed, run.devices)
+    state = read_checkpoint(folder, parts)
     done = 0 if state is None else int(state.step)
     kept = folder.keep_lines("trace.jsonl", "step", done)
     started -= kept[-1].get("seconds", 0.0) if kept else 0.0  # time spent before the interruption counts too
     trials = len(attack.trials)
+    where = run.config.device if len(run.devices) > 1 else run.device
     settings = "1 trial" if trials == 1 else f"{trials} trials"
     run.narrator.say(
         f"Searching for {what} by {attack.method}: {settings} of {attack.candidates} candidates, "
-        f"{attack.steps} steps ({run.device}, {_effective(attack.precision, run.device)})"
+        f"{attack.steps} steps ({where}, {_effective(attack.precision, run.device)})"
     )
     with run.narrator.bar("searching", attack.steps, done) as advance:
         often, seldom = max(1, attack.steps // 500), max(1, attack.steps // 200)
         callbacks = [SearchBar(advance, seldom), Trace(folder, seldom, started)]
         callbacks.append(Checkpoint(folder, often, run.config.checkpoint_seconds))
-        before = problem.candidates.decode(problem.candidates.init(problem.rng))
-        state = solve(problem, callbacks, state)
-    _save(run, attack, folder, as_reconstruction(problem, state), before, time.monotonic() - started)
-    if isinstance(problem.candidates, RowSpace):
-        folder.update_summary({"row_space_rank": problem.candidates.basis.shape[1]})
+        before = torch.cat([part.candidates.decode(part.candidates.init(part.rng)).cpu() for part in parts])
+        state = solve(parts, callbacks, state)
+    _save(run, attack, folder, as_reconstruction(parts, state), before, time.monotonic() - started)
+    if isinstance(parts[0].candidates, RowSpace):
+        folder.update_summary({"row_space_rank": parts[0].candidates.basis.shape[1]})
     folder.remove(CHECKPOINT)
 
 
