@@ -30,7 +30,8 @@ class Snapshot:
     @cached_property
     def terms(self) -> Terms:
         """Losses at this moment, each ``[T]``; the search itself needs only their gradients."""
-        own = [losses(part, state.variables) for part, state in zip(self.parts, self.states, strict=True)]
+        with torch.no_grad():
+            own = [losses(part, state.variables) for part, state in zip(self.parts, self.states, strict=True)]
         device = self.states[0].step.device
         return {name: torch.cat([terms[name].detach().to(device) for terms in own]) for name in own[0]}
 

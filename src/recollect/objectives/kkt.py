@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from jaxtyping import Float, Int
@@ -43,18 +44,15 @@ class KKT:
     def __call__(
         self, target: Target, x: Float[Tensor, "T m ..."], labels: Int[Tensor, " m"], variables: Variables
     ) -> Terms:
-        duals = variables["duals"]
-        weights = parameter_weights(target, self.layer_weights)
-        outputs, pullback = target.linearise(x, self.smoothing)
-        direction = self.direction(labels, outputs.detach())
-        combined = pullback(duals.unsqueeze(-1) * direction / self.candidates, weights.keys()).combined
+        duals, weights = variables["duals"], parameter_weights(target, self.layer_weights)
+        parts = self._parts(x.shape[1])
+        combined = self._summed(self._pull(target, x, labels, duals, part)[1].combined for part in parts)
         residuals = [
-            weight * (target.params[name] - self.total(combined[name])).flatten(1).square().sum(dim=1)
+            weight * (target.params[name] - combined[name]).flatten(1).square().sum(dim=1)
             for name, weight in weights.items()
         ]
-        stationarity = torch.stack(residuals).sum(dim=0)
         return {
-            "stationarity": stationarity,
+            "stationarity": torch.stack(residuals).sum(dim=0),
             "dual_floor": self.floor_weight * self.total(dual_floor(duals, self.dual_min)),
         }
 
@@ -66,37 +64,41 @@ class KKT:
         The first pass sums the candidates' gradients, the second sends what they leave of theta back to each
         candidate. Memory is set by the chunk; with a single chunk nothing is computed twice.
         """
-        duals, m = variables["duals"], x.shape[1]
-        weights = parameter_weights(target, self.layer_weights)
+        duals, weights = variables["duals"], parameter_weights(target, self.layer_weights)
 
-        def pull(part: slice) -> tuple[Tensor, Pulled]:
-            outputs, pullback = target.linearise(x[:, part], self.smoothing)
-            direction = self.direction(labels[part], outputs) / self.candidates
-            return direction, pullback(duals[:, part].unsqueeze(-1) * direction, weights.keys())
-
-        def send_back(
-            direction: Tensor, pulled: Pulled, total: dict[str, Tensor] | None = None
-        ) -> tuple[Tensor, Tensor]:
+        def send_back(part: slice, total: dict[str, Tensor] | None) -> tuple[Tensor, Tensor]:
+            direction, pulled = self._pull(target, x, labels, duals, part)
             x_gradient, cotangent_gradient = pulled.adjoint(weights, total)
             return x_gradient, (cotangent_gradient * direction).sum(dim=-1)
 
-        if m == self.candidates and not self.chunk:
-            x_gradient, duals_gradient = send_back(*pull(slice(0, m)))
-        else:
-            parts = [slice(start, start + (self.chunk or m)) for start in range(0, m, self.chunk or m)]
-            total = self._summed(pull(part)[1].combined for part in parts)
-            sent = [send_back(*pull(part), total) for part in parts]
-            x_gradient, duals_gradient = (torch.cat(pieces, dim=1) for pieces in zip(*sent, strict=True))
+        parts, total = self._parts(x.shape[1]), None
+        if len(parts) > 1 or x.shape[1] < self.candidates:
+            total = self._summed(self._pull(target, x, labels, duals, part)[1].combined for part in parts)
+        sent = [send_back(part, total) for part in parts]
+        x_gradient, duals_gradient = (
+            sent[0] if len(sent) == 1 else map(partial(torch.cat, dim=1), zip(*sent, strict=True))
+        )
         return x_gradient, {"duals": duals_gradient + self.floor_weight * dual_floor_gradient(duals, self.dual_min)}
 
     def in_smaller_chunks(self) -> KKT | None:
         chunk = (self.chunk or self.candidates) // 2
         return replace(self, chunk=chunk) if chunk else None
 
+    def _parts(self, m: int) -> list[slice]:
+        size = self.chunk or m
+        return [slice(start, start + size) for start in range(0, m, size)]
+
+    def _pull(self, target: Target, x: Tensor, labels: Tensor, duals: Tensor, part: slice) -> tuple[Tensor, Pulled]:
+        """Direction of each multiplier, divided by m, and the candidates' gradients pulled back along it."""
+        names = parameter_weights(target, self.layer_weights).keys()
+        outputs, pullback = target.linearise(x[:, part], self.smoothing)
+        direction = self.direction(labels[part], outputs.detach()) / self.candidates
+        return direction, pullback(duals[:, part].unsqueeze(-1) * direction, names)
+
     def _summed(self, parts: Iterable[dict[str, Tensor]]) -> dict[str, Tensor]:
         total: dict[str, Tensor] = {}
         for part in parts:
-            total = {name: value.detach() + total[name] if total else value.detach() for name, value in part.items()}
+            total = {name: total[name] + value if total else value for name, value in part.items()}
         return {name: self.total(value) for name, value in total.items()}
 
 
