@@ -7,7 +7,7 @@ between trials is a ``[T]`` tensor; what shapes the computation (m, steps, archi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, Self
 
@@ -184,3 +184,12 @@ def _generator(seed: int, trial: int, purpose: str) -> torch.Generator:
 def per_trial(values: Tensor, like: Tensor) -> Tensor:
     """``[T]`` reshaped to broadcast against ``[T, ...]``."""
     return values.reshape(-1, *(1,) * (like.ndim - 1))
+
+
+def next_pause(done: int, last: int, cadences: Iterable[int]) -> int:
+    """Where a loop that stands at ``done`` next has to stop: at a multiple of some cadence, or at the end.
+
+    >>> next_pause(8, 25, [10, 4]), next_pause(24, 25, [10, 4])
+    (10, 25)
+    """
+    return min([last, *((done // every + 1) * every for every in cadences)])

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from recollect.build import build_problem, first_layer_rows
+from recollect.build import build_problems, first_layer_rows
 from recollect.config import AttackConfig, Config, SourceConfig, to_toml, with_drawn_trials
 from recollect.core import RecollectError
 from recollect.datasets import heldout_data, training_data
@@ -40,7 +40,7 @@ class DryRun:
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """What a run starts from; ``samples`` is None when no training data were named."""
+    """What a run starts from; ``samples`` is None without training data, ``problem`` that of the first device."""
 
     net: nn.Module
     sample_shape: tuple[int, ...]
@@ -50,14 +50,14 @@ class Rehearsal:
 
 def rehearse(config: Config) -> Rehearsal:
     """Build everything that a run would build, so that what would fail there fails before anything is written."""
-    device = resolve_devices(config.device)[0]
+    devices = resolve_devices(config.device)
     ready = _own_network(config) if config.source is None else _given_network(config, config.source)
 
     def build(attack: AttackConfig) -> Problem | None:
         if attack.method == "weights":
             first_layer_rows(ready.net, ready.sample_shape)
             return None
-        return build_problem(ready.net, ready.sample_shape, attack, config.seed, device)
+        return build_problems(ready.net, ready.sample_shape, attack, config.seed, devices)[0]
 
     for baseline in config.baselines.values():
         build(baseline)

@@ -45,7 +45,7 @@ def estimate(
         work = 6 * forward * samples / _rate(DTYPES[config.training.dtype], device)
         train_seconds = config.training.epochs * (work + batches * _LAUNCH_SECONDS[device.type])
     attack_seconds = sum(
-        _attack_seconds(net, forward, attack, device) for attack in (config.attack, *config.baselines.values())
+        _attack_seconds(forward, attack, device) for attack in (config.attack, *config.baselines.values())
     )
     return Estimate(train_seconds, attack_seconds, 0 if problem is None else attack_bytes(problem))
 
@@ -62,7 +62,7 @@ def attack_bytes(problem: Problem) -> int:
     return size * (trials * (20 * m * values + 4 * parameters) + parameters)
 
 
-def _attack_seconds(net: nn.Module, forward: int, attack: AttackConfig, device: torch.device) -> float:
+def _attack_seconds(forward: int, attack: AttackConfig, device: torch.device) -> float:
     if attack.method == "weights":
         return 0.0
     dtype = torch.float64 if attack.precision == "fp64" else torch.float32

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import torch
 
-from recollect.core import Terms
+from recollect.core import Terms, next_pause
 from recollect.problem import Problem, State, initial_state, losses, merged, split
 from recollect.stepping import matmul_precision, stepper_within_memory
 
@@ -59,7 +59,7 @@ def solve(
         advances = [stepper_within_memory(part, own) for part, own in zip(parts, states, strict=True)]
         done = int(states[0].step)
         while done < steps:
-            pause = min([steps, *(_next_multiple(done, callback.every) for callback in callbacks)])
+            pause = next_pause(done, steps, (callback.every for callback in callbacks))
             states = [advance(own, pause - done) for advance, own in zip(advances, states, strict=True)]
             done = pause
             snapshot = Snapshot(done, parts, states)
@@ -67,7 +67,3 @@ def solve(
                 if done % callback.every == 0 or done == steps:
                     callback(snapshot)
     return merged(states)
-
-
-def _next_multiple(done: int, every: int) -> int:
-    return (done // every + 1) * every

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from recollect.core import RecollectError
+from recollect.core import RecollectError, next_pause
 from recollect.zoo.losses import LOSSES
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
@@ -82,7 +82,7 @@ def train(
     checks = [_EveryHundredth(config.epochs), *callbacks]
     progress = _measure(net, params, x, y, config, epochs_done)
     while epochs_done < config.epochs and progress.loss > config.stop_loss:
-        pause = min([config.epochs, *(_next_multiple(epochs_done, check.every) for check in checks)])
+        pause = next_pause(epochs_done, config.epochs, (check.every for check in checks))
         run_epochs(epochs_done, pause)
         epochs_done = pause
         progress = _measure(net, params, x, y, config, epochs_done)
@@ -174,7 +174,3 @@ def _measure(
     loss = LOSSES[config.loss](outputs, y).mean()
     error = (outputs[:, 0] * y <= 0).double().mean()
     return Progress(epoch, float(loss), float(error), params)
-
-
-def _next_multiple(done: int, every: int) -> int:
-    return (done // every + 1) * every
