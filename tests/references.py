@@ -24,11 +24,19 @@ class SigmoidSlope(torch.autograd.Function):
 def published_output(net: nn.Module, x: Tensor, alpha: float) -> Tensor:
     """The network's outputs on one trial's candidates, layer after layer."""
     for part in net.modules():
-        if isinstance(part, nn.Linear):
-            x = part(x.flatten(1))
-        elif isinstance(part, nn.ReLU):
+        if isinstance(part, nn.ReLU):
             x = SigmoidSlope.apply(x, alpha)
+        elif not list(part.children()):
+            x = part(x)
     return x
+
+
+def margin(outputs: Tensor, label: int) -> Tensor:
+    """What a sample's multiplier belongs to: y Phi for one output, own class less best other for several."""
+    if len(outputs) == 1:
+        return label * outputs[0]
+    wrong = [outputs[index] for index in range(len(outputs)) if index != label]
+    return outputs[label] - max(wrong, key=Tensor.item)
 
 
 def kkt_loss(
@@ -40,13 +48,13 @@ def kkt_loss(
     dual_min: float,
     layer_weights: tuple[float, ...],
 ) -> Tensor:
-    """Loss of one trial by double backward, one candidate's gradient at a time, binary task."""
+    """Loss of one trial by double backward, one candidate's gradient at a time, for a classifier."""
     m = x.shape[0]
     params = list(net.parameters())
     combined = [torch.zeros_like(p) for p in params]
     for i in range(m):
-        margin = labels[i] * published_output(net, x[i : i + 1], alpha)[0, 0]
-        grads = torch.autograd.grad(margin, params, create_graph=True)
+        reached = margin(published_output(net, x[i : i + 1], alpha)[0], int(labels[i]))
+        grads = torch.autograd.grad(reached, params, create_graph=True)
         combined = [c + duals[i] * g / m for c, g in zip(combined, grads, strict=True)]
     names = [name.rpartition(".")[0] for name, _ in net.named_parameters()]
     layer_of = {name: index for index, name in enumerate(dict.fromkeys(names))}

@@ -28,6 +28,7 @@ from recollect.config import (
 )
 from recollect.core import RecollectError
 from recollect.overrides import apply_override
+from recollect.zoo import ConvArchitecture, MLPArchitecture
 
 POSITIVE = st.floats(1e-6, 1e6)
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r"), max_size=12)
@@ -43,6 +44,12 @@ ATTACKS = st.builds(
     trials=st.lists(TRIALS, min_size=1, max_size=3).map(tuple),
     search=st.none() | st.builds(SearchConfig, trials=st.integers(1, 9), lr_x=st.just((0.25, 4.0))),
 )
+SCALES = st.just("standard") | POSITIVE
+HIDDEN = st.lists(st.integers(1, 99), min_size=1, max_size=3).map(tuple)
+OUTPUTS = st.none() | st.integers(1, 10)
+MODELS = st.builds(MLPArchitecture, hidden=HIDDEN, outputs=OUTPUTS, first_layer_scale=SCALES) | st.builds(
+    ConvArchitecture, kernel=st.integers(1, 32), hidden=HIDDEN, outputs=OUTPUTS, first_layer_scale=SCALES
+)
 CONFIGS = st.builds(
     Config,
     name=TEXT.filter(bool),
@@ -50,6 +57,7 @@ CONFIGS = st.builds(
     seed=st.integers(0, 2**32 - 1),
     data=st.none() | st.builds(DataConfig, name=TEXT, n=st.none() | st.integers(2, 100)),
     source=st.none() | st.builds(SourceConfig, folder=st.none() | TEXT, sample_shape=st.none() | st.just((1, 28, 28))),
+    model=MODELS,
     attack=ATTACKS,
     baselines=st.dictionaries(TEXT, ATTACKS, max_size=2),
     match=st.builds(MatchConfig, quantile=st.floats(0.01, 0.99), scaling=st.sampled_from(["stretch", "clamp"])),
@@ -84,6 +92,17 @@ def test_set_reaches_nested_keys_lists_and_sections_that_were_left_out() -> None
     assert config.attack.search is not None
     assert config.attack.search.trials == 3
     assert config.title == "a plain sentence = fine"
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_another_kind_of_network_brings_its_own_values_along(swapped: bool) -> None:
+    overrides = ["model.kind=conv", "model.kernel=5"]
+    config = parse_config("[model]\nhidden = [7, 7]\n", "test", overrides[::-1] if swapped else overrides)
+    assert config.model == ConvArchitecture(kernel=5)
+    assert parse_config(to_toml(config), "test") == config
+    assert parse_config(to_toml(config), "test", ["model.kind=conv"]) == config
+    assert parse_config(to_toml(config), "test", ["model.kind=mlp"]).model == MLPArchitecture()
+    assert parse_config("[model]\nhidden = [7, 7]\n", "test").model == MLPArchitecture(hidden=(7, 7))
 
 
 def test_the_last_set_wins() -> None:
@@ -150,7 +169,20 @@ def test_a_value_never_brings_other_keys_along(text: str) -> None:
         ("attack.search={trials = 2, smoothing = [0.0, 1.0]}", "smoothing = [0.0, 1.0] is no range"),
         ("attack=5", "attack: input should be"),
         ("model.hidden=[]", "model.hidden"),
-        ("model.hidden=[16, 0]", "model.hidden = [16, 0] has an empty layer"),
+        ("model.hidden=[16, 0]", "model.hidden.1: input should be greater than 0 (got 0)"),
+        ("model.hiden=[3]", "unknown key 'model.hiden'; did you mean 'hidden'?"),
+        ("model.kernel=3", "unknown key 'model.kernel'; valid keys there: kind, hidden, outputs, bias"),
+        ("model.kind=cnn", "model: there is no such kind; choose 'mlp' or 'conv'"),
+        ("model.kind=5", "model: there is no such kind"),
+        ("model=5", "model: input should be"),
+        ("model={kind = 'conv', kernal = 5}", "unknown key 'model.kernal'; did you mean 'kernel'?"),
+        ("model={kind = 'conv', kernel = 0}", "model.kernel: input should be greater than 0 (got 0)"),
+        ("model={kind = 'conv', bias = 'all'}", "model.bias: input should be 'first' or 'none'"),
+        ("training.loss=l3", "training.loss: input should be 'logistic', 'cross_entropy', 'l2', 'l2.5' or 'huber'"),
+        ("training.dtype=float16", "training.dtype: input should be 'float32', 'float64' or 'tf32'"),
+        ("data.classes=1", "data.classes: input should be greater than or equal to 2"),
+        ("data.classes=3", "classes = 3 needs task = 'classes'; set it, or leave classes out"),
+        ("data={name = 'circle', task = 'classes'}", "the circle has labels of +-1, not classes"),
         ("seed=-1", "seed"),
         ("seed=4294967296", "seed: input should be less than 4294967296"),
         ("checkpoint_seconds=-1", "checkpoint_seconds"),

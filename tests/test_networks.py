@@ -19,7 +19,7 @@ from recollect.config import SourceConfig
 from recollect.core import RecollectError
 from recollect.networks import NetworkFacts, load_network, load_source, load_weights, read_weights, save_network
 from recollect.runs import RunFolder
-from recollect.zoo import MLPArchitecture, build_network
+from recollect.zoo import ConvArchitecture, MLPArchitecture, build_network
 
 ARCHITECTURE = MLPArchitecture(hidden=(5, 4))
 SHAPE = (1, 2, 3)
@@ -61,12 +61,33 @@ def test_a_saved_network_computes_the_same(saved: RunFolder) -> None:
         assert facts.training == {"loss": 0.5}
 
 
+def test_a_convolutional_network_computes_the_same(tmp_path: Path) -> None:
+    architecture = ConvArchitecture(kernel=2, channels=3, hidden=(4,), outputs=5, first_layer_scale=0.5)
+    net = build_network(architecture, SHAPE, seed=3)
+    folder = RunFolder(tmp_path / "model")
+    save_network(folder, net, NetworkFacts(architecture=architecture, sample_shape=SHAPE, training={}))
+    again, facts = load_network(folder.path)
+    x = torch.randn(7, *SHAPE, dtype=torch.float64)
+    assert facts.architecture == architecture
+    assert torch.equal(again(x), net(x))
+    assert again(x).shape == (7, 5)
+
+
+def test_a_description_without_a_kind_is_that_of_a_perceptron(saved: RunFolder) -> None:
+    raw = saved.read_json("model.json")
+    del raw["architecture"]["kind"]
+    saved.write_json("model.json", raw)
+    assert load_network(saved.path)[1].architecture == ARCHITECTURE
+
+
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
         ({"format": 2, "news": 1}, "has model format 2, this version of recollect reads 1; use the version"),
         ({"sampel_shape": [1]}, "unknown key 'sampel_shape'; did you mean 'sample_shape'?"),
-        ({"architecture": {"kind": "cnn"}}, "architecture.kind: input should be 'mlp'"),
+        ({"architecture": {"kind": "cnn"}}, "architecture: there is no such kind; choose 'mlp' or 'conv'"),
+        ({"architecture": {"kind": "conv", "kernal": 3}}, "key 'architecture.kernal'; did you mean 'kernel'?"),
+        ({"architecture": {"kind": "conv", "kernel": 3}}, "model.kernel = 3 is larger than the images of 2 x 3"),
         ({"sample_shape": "wide"}, "sample_shape"),
         ({"sample_shape": [1, 2, 4]}, "do not fit the architecture: 'layers.1.weight' is (5, 6) there and (5, 8)"),
         ({"architecture": {"hidden": [5]}}, "do not fit the architecture"),

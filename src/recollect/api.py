@@ -25,6 +25,7 @@ class Reconstruction:
     duals: Float[Tensor, "T m"] | None
     labels: Int[Tensor, " m"]
     diverged: Bool[Tensor, " T"]
+    stalled: Bool[Tensor, " T"]
     terms: dict[str, Float[Tensor, " T"]]
 
     @property
@@ -65,6 +66,7 @@ def weight_rows(net: nn.Module, sample_shape: tuple[int, ...]) -> Reconstruction
         duals=None,
         labels=torch.zeros(rows.shape[1], dtype=torch.int64),
         diverged=torch.zeros(1, dtype=torch.bool),
+        stalled=torch.zeros(1, dtype=torch.bool),
         terms={},
     )
 
@@ -80,5 +82,6 @@ def as_reconstruction(parts: Sequence[Problem], state: State) -> Reconstruction:
         duals=None if duals is None else gathered(duals, m),
         labels=gathered(first.labels.unsqueeze(0), m).squeeze(0),
         diverged=~state.alive,
+        stalled=state.stalled,
         terms=Snapshot(first.steps, parts, split(state, parts)).terms,
     )

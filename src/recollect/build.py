@@ -13,7 +13,7 @@ from recollect.config import AttackConfig
 from recollect.core import Candidates, Objective, RecollectError, Target, TrialRng
 from recollect.memory import chunk_within
 from recollect.objectives import KKT, ActivationMaximisation
-from recollect.objectives.cotangents import binary_labels
+from recollect.objectives.cotangents import TASKS, Task, balanced_labels
 from recollect.objectives.kkt import parameter_weights
 from recollect.optimisers import Momentum
 from recollect.priors import Box
@@ -28,24 +28,26 @@ Settings = dict[str, Tensor]
 """Each trial setting as a ``[T]`` tensor."""
 
 
-def _kkt(attack: AttackConfig, settings: Settings) -> Objective:
+def _kkt(attack: AttackConfig, settings: Settings, task: Task) -> Objective:
     return KKT(
         candidates=attack.candidates,
         smoothing=settings["smoothing"],
         dual_min=settings["dual_min"],
         layer_weights=attack.layer_weights,
         floor_weight=attack.dual_floor_weight,
+        direction=task.margin,
+        free_sign=task.free_sign,
         chunk=attack.chunk,
         total=sum_across(),
     )
 
 
-def _activation(attack: AttackConfig, settings: Settings) -> Objective:
+def _activation(attack: AttackConfig, settings: Settings, task: Task) -> Objective:
     del attack
-    return ActivationMaximisation(smoothing=settings["smoothing"])
+    return ActivationMaximisation(settings["smoothing"], task.activation)
 
 
-OBJECTIVES: dict[str, Callable[[AttackConfig, Settings], Objective]] = {
+OBJECTIVES: dict[str, Callable[[AttackConfig, Settings, Task], Objective]] = {
     "kkt": _kkt,
     "activation": _activation,
 }
@@ -76,8 +78,10 @@ def build_problem(
     share = range(len(attack.trials)) if share is None else share
     attack = attack.model_copy(update={"trials": tuple(attack.trials[index] for index in share)})
     dtype = torch.float64 if attack.precision == "fp64" else torch.float32
-    target = as_target(net, sample_shape, attack.target, dtype, device, attack.recompute)
-    _require_one_output(target, dtype, device)
+    half = attack.precision == "fp16" and attack.method == "kkt" and device.type == "cuda"
+    target = as_target(net, sample_shape, attack.target, dtype, device, attack.recompute, half)
+    outputs = _outputs_of(target, dtype, device)
+    task = _task(attack, outputs)
     parameter_weights(target, attack.layer_weights)
     settings = {
         name: torch.tensor([getattr(trial, name) for trial in attack.trials], dtype=dtype, device=device)
@@ -85,22 +89,23 @@ def build_problem(
     }
     candidates: Candidates = Pixels(attack.candidates, target.sample_shape, settings["init_scale"])
     if attack.space == "row":
-        basis = signal_basis(_mlp(target).first_weight, attack.max_rank)
+        basis = signal_basis(_mlp(target).first_weight, attack.max_rank, multiple=8)
         shape, scale = target.sample_shape, settings["init_scale"]
-        candidates = RowSpace(attack.candidates, shape, scale, basis, attack.exposed_share)
+        candidates = RowSpace(attack.candidates, shape, scale, basis, attack.exposed_share, half)
         target = _mlp(target).in_subspace(basis)
     return Problem(
         target=target,
-        objective=OBJECTIVES[attack.method](_within_memory(attack, target), settings),
+        objective=OBJECTIVES[attack.method](_within_memory(attack, target), settings, task),
         candidates=candidates,
         optimiser=Momentum({"x": settings["lr_x"], "duals": settings["lr_duals"]}, attack.momentum),
-        labels=binary_labels(attack.candidates)[own_part(attack.candidates)].to(device),
+        labels=balanced_labels(attack.candidates, outputs)[own_part(attack.candidates)].to(device),
         rng=TrialRng(seed, tuple(share), dtype, device, own_part(attack.candidates)),
         steps=attack.steps,
         priors={"box": Box(attack.box_weight)} if attack.box_weight else {},
         schedule=attack.schedule,
         precision=attack.precision,
         compiled=_worth_compiling(attack, target),
+        stall=attack.stall,
         total=sum_across(),
     )
 
@@ -142,7 +147,19 @@ def first_layer_rows(net: nn.Module, sample_shape: tuple[int, ...]) -> Tensor:
     return first.weight.detach().float().reshape(1, -1, *sample_shape)
 
 
-def _require_one_output(target: Target, dtype: torch.dtype, device: torch.device) -> None:
+def _task(attack: AttackConfig, outputs: int) -> Task:
+    name = attack.task if attack.task != "auto" else "binary" if outputs == 1 else "multiclass"
+    if (outputs == 1) == (name == "multiclass"):
+        needed = "at least two outputs" if name == "multiclass" else "one output"
+        raise RecollectError(
+            f"the network has {outputs} output{'s' * (outputs > 1)}, attack.task = {name} needs {needed}; "
+            "leave attack.task at 'auto' to let the network decide."
+        )
+    return TASKS[name]
+
+
+def _outputs_of(target: Target, dtype: torch.dtype, device: torch.device) -> int:
+    """C, after trying the network once: what it cannot do is said before anything is searched."""
     shape = list(target.sample_shape)
     try:
         outputs, pullback = target.linearise(
@@ -157,8 +174,4 @@ def _require_one_output(target: Target, dtype: torch.dtype, device: torch.device
         raise RecollectError(
             f"the network cannot be evaluated and differentiated on inputs of shape {shape} ({reason}); check --shape."
         ) from error
-    if outputs.shape[2] != 1:
-        raise RecollectError(
-            f"the network returns {outputs.shape[2]} outputs per input, the binary attack needs one; give a network "
-            "with one output."
-        )
+    return outputs.shape[2]

@@ -71,6 +71,7 @@ def read_checkpoint(folder: RunFolder, parts: Sequence[Problem]) -> State | None
         variables=group("variables."),
         optimiser=group("optimiser."),
         alive=saved["alive"].to(device),
+        stalled=saved["stalled"].to(device),
     )
 
 
@@ -81,7 +82,7 @@ def _kinds(tensors: dict[str, Tensor]) -> dict[str, tuple[torch.Size, torch.dtyp
 def _flattened(state: State) -> dict[str, Tensor]:
     groups = {"variables": state.variables, "optimiser": state.optimiser}
     named = {f"{prefix}.{name}": value for prefix, group in groups.items() for name, value in group.items()}
-    return {"step": state.step, "alive": state.alive, **named}
+    return {"step": state.step, "alive": state.alive, "stalled": state.stalled, **named}
 
 
 @dataclass(frozen=True)

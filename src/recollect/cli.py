@@ -13,6 +13,8 @@ import torch
 import typer
 
 from recollect import __version__, pipeline
+from recollect.check import check_network
+from recollect.check.show import show_findings
 from recollect.cli_options import (
     AsJson,
     ConfigFile,
@@ -22,16 +24,22 @@ from recollect.cli_options import (
     DryRun,
     Holdout,
     MemoryLimit,
+    Module,
     Out,
     Overrides,
     Overwrite,
     Precision,
     Preset,
     Resume,
+    Shape,
     Task,
+    Weights,
 )
-from recollect.config import Config, DataConfig, parse_config, read_config, to_toml, updated
+from recollect.config import Config, DataConfig, parse_config, read_config, read_run_config, to_toml, updated
 from recollect.core import RecollectError
+from recollect.datasets import training_data
+from recollect.devices import resolve_devices
+from recollect.networks import load_source
 from recollect.presets import load_preset, preset_names
 from recollect.progress import Narrator
 from recollect.show import show_dry_run, show_presets, show_run
@@ -112,13 +120,9 @@ def train(
 )
 def attack(
     model: Annotated[Path | None, typer.Argument(help="A folder written by 'recollect train' or a run folder.")] = None,
-    module: Annotated[
-        str | None, typer.Option(help="Your own network: package.module:callable. It is imported and run.")
-    ] = None,
-    weights: Annotated[
-        str | None, typer.Option(help="Its state dict (.safetensors, or .pt without pickled code).")
-    ] = None,
-    shape: Annotated[str | None, typer.Option(help="Shape of one input, such as 1,28,28.")] = None,
+    module: Module = None,
+    weights: Weights = None,
+    shape: Shape = None,
     config_file: ConfigFile = None,
     preset: Preset = None,
     data: Data = None,
@@ -150,6 +154,52 @@ def attack(
     known = config.data if preset is None else None  # a preset's data are not those of another network
     config = updated(config, {"source": source, "data": _reference(known, data, task, n, holdout)}, "options")
     return _begin(config, "judged", out, overwrite, dry_run, as_json)
+
+
+@app.command(epilog="Example: recollect check runs/demo")
+def check(
+    model: Annotated[
+        Path | None, typer.Argument(help="A run folder, or its model folder alone (then without data).")
+    ] = None,
+    module: Module = None,
+    weights: Weights = None,
+    shape: Shape = None,
+    data: Data = None,
+    task: Task = None,
+    n: Count = None,
+    keep_mean: Annotated[
+        bool, typer.Option("--keep-mean", help="The network saw the samples as they are, their mean not removed.")
+    ] = False,
+    free_sign: Annotated[
+        bool, typer.Option("--free-sign", help="Multipliers of either sign, for networks trained by regression.")
+    ] = False,
+    as_json: AsJson = False,
+    device: Device = None,
+) -> None:
+    """Say which assumptions of the KKT attack hold for a network, before it is attacked."""
+    run = None if model is None or not (model / "config.toml").is_file() else read_run_config(model / "config.toml")
+    named = {"folder": None if model is None else str(model), "module": module, "weights": weights}
+    source: dict[str, Any] = {**named, "sample_shape": _shape(shape)}
+    if run is not None and run.source is not None and [value for value in source.values() if value] == [str(model)]:
+        source = run.source.model_dump()  # the run attacked a network that lies elsewhere
+    known = None if run is None else run.data
+    sections = {"source": source, "data": _reference(known, data, task, n, None)}
+    config = updated(_configured(None, None, None, device), sections, "options")
+    assert config.source is not None
+    net, sample_shape = load_source(config.source)
+    samples = None if config.data is None else training_data(config)
+    show_findings(
+        check_network(
+            net,
+            sample_shape,
+            x=None if samples is None else samples.images if keep_mean else samples.x,
+            y=None if samples is None else samples.y,
+            loss=None if run is None or run.source is not None else run.training.loss,
+            free_sign=free_sign,
+            device=resolve_devices(config.device)[0],
+        ),
+        as_json,
+    )
 
 
 @app.command(epilog="Example: recollect match runs/demo --set match.scaling=clamp")

@@ -33,6 +33,14 @@ MemoryLimit = Annotated[
         "--memory-limit", metavar="SIZE", help="Memory for a step, such as 8GiB; candidates go in chunks that fit."
     ),
 ]
+Module = Annotated[
+    str | None,
+    typer.Option("--module", help="Your own network: package.module:callable. It is imported and run."),
+]
+Weights = Annotated[
+    str | None, typer.Option("--weights", help="Its state dict (.safetensors, or .pt without pickled code).")
+]
+Shape = Annotated[str | None, typer.Option("--shape", help="Shape of one input, such as 1,28,28.")]
 ConfigFile = Annotated[Path | None, typer.Option("--config", help="Configuration file (TOML).")]
 Preset = Annotated[str | None, typer.Option("--preset", help="Start from a preset instead of a file.")]
 Data = Annotated[
@@ -42,6 +50,9 @@ Holdout = Annotated[
     str | None, typer.Option("--holdout", help="Samples the network never saw; calibrates the verdict.")
 ]
 Task = Annotated[
-    str | None, typer.Option("--task", help="odd_even, vehicles_animals, or binary for your own two classes.")
+    str | None,
+    typer.Option("--task", help="odd_even, vehicles_animals, binary for your own two classes, classes for more."),
 ]
-Count = Annotated[int | None, typer.Option("--n", help="Training samples: the first n/2 of each class, in file order.")]
+Count = Annotated[
+    int | None, typer.Option("--n", help="Training samples: equal shares of each class, the first in file order.")
+]

@@ -14,8 +14,9 @@ from pydantic import BaseModel, ByteSize, ConfigDict, Field, ValidationError, mo
 
 from recollect.config_errors import explain
 from recollect.core import RecollectError
-from recollect.overrides import apply_override
-from recollect.zoo.architectures import MLPArchitecture
+from recollect.overrides import apply_override, kinds_first
+from recollect.problem import Precision
+from recollect.zoo.architectures import Architecture, MLPArchitecture
 from recollect.zoo.training import TrainingConfig
 
 
@@ -29,11 +30,21 @@ class DataConfig(_Section):
     name: str = "sample"
     """A standard name, the toy set ``circle``, or a path to the user's own data."""
     task: str = "odd_even"
+    classes: int | None = Field(default=None, ge=2)
+    """For the task ``classes``: keep the samples of the first so many labels; all labels when left out."""
     n: int | None = Field(default=None, ge=2)
-    """Training samples, half from each class, in file order; all of them when left out."""
+    """Training samples, equally many from each class, in file order; all of them when left out."""
     holdout: str | None = None
     """Where held-out samples come from: a path, or by default the test split of a standard name."""
     holdout_count: int | None = Field(default=None, ge=2)
+
+    @model_validator(mode="after")
+    def _classes_belong_to_their_task(self) -> DataConfig:
+        if self.classes is not None and self.task != "classes":
+            raise ValueError(f"classes = {self.classes} needs task = 'classes'; set it, or leave classes out")
+        if self.name == "circle" and self.task == "classes":
+            raise ValueError("the circle has labels of +-1, not classes; leave out task = 'classes'")
+        return self
 
 
 class SourceConfig(_Section):
@@ -98,10 +109,13 @@ class AttackConfig(_Section):
 
     method: Literal["kkt", "activation", "weights"] = "kkt"
     target: Literal["auto", "mlp", "module"] = "auto"
+    task: Literal["auto", "binary", "multiclass", "regression"] = "auto"
+    """What the network was trained for; ``auto``: one output is a binary classifier, several are classes."""
     candidates: int = Field(default=1000, ge=1)
     steps: int = Field(default=50_000, ge=1)
     schedule: Literal["constant", "cosine"] = "constant"
-    precision: Literal["tf32", "fp32", "fp64"] = "tf32"
+    precision: Precision = "tf32"
+    """``fp16``: half-precision operands scaled row by row, as accurate as ``tf32``, on GPUs and for plain MLPs."""
     momentum: float = Field(default=0.9, ge=0, lt=1)
     compile: Literal["auto", "on", "off"] = "auto"
     """torch.compile fuses what lies between matrix products; ``auto`` does so where a run is long enough to repay."""
@@ -110,6 +124,8 @@ class AttackConfig(_Section):
     max_rank: int = Field(default=512, ge=1)
     exposed_share: float = Field(default=0.125, gt=0, le=1)
     """Share of the candidates, those of largest norm, on which the box prior acts in the row space; 1 is exact."""
+    stall: float = Field(default=1e-6, ge=0)
+    """Trials that would move by less than this share of their size in a fiftieth of all steps stop; 0: never."""
     recompute: bool = False
     """Gradient checkpointing for networks that are no plain MLP: less memory, more time."""
     chunk: int | None = Field(default=None, ge=1)
@@ -153,17 +169,11 @@ class Config(_Section):
     """Unfinished work is saved at most this often; a killed run loses no more than that."""
     data: DataConfig | None = None
     source: SourceConfig | None = None
-    model: MLPArchitecture = MLPArchitecture()
+    model: Architecture = MLPArchitecture()
     training: TrainingConfig = TrainingConfig()
     attack: AttackConfig = AttackConfig()
     baselines: dict[str, AttackConfig] = Field(default_factory=dict)
     match: MatchConfig = MatchConfig()
-
-    @model_validator(mode="after")
-    def _layers_have_units(self) -> Config:
-        if min(self.model.hidden) < 1:
-            raise ValueError(f"model.hidden = {list(self.model.hidden)} has an empty layer; give each at least 1 unit")
-        return self
 
 
 def read_config(path: Path, overrides: Sequence[str] = ()) -> Config:
@@ -185,7 +195,7 @@ def parse_config(text: str, origin: str, overrides: Sequence[str] = ()) -> Confi
         return config
     # Overrides change the complete configuration, so that they reach defaults too: attack.trials.0.lr_x.
     resolved = config.model_dump(mode="json")
-    for override in overrides:
+    for override in kinds_first(overrides):
         apply_override(resolved, override)
     return _validated(resolved, "--set")
 

@@ -11,10 +11,9 @@ from pydantic import BaseModel, ValidationError
 def explain(error: ValidationError, model: type[BaseModel], origin: str) -> str:
     """The first problem in words; the others are usually its echoes."""
     problem = error.errors()[0]
-    location = [str(part) for part in problem["loc"]]
+    location, known = _place(model, [str(part) for part in problem["loc"]])
     where = ".".join(location)
     if problem["type"] == "extra_forbidden":
-        known = _fields(model, location[:-1])
         near = get_close_matches(location[-1], known, n=1)
         hint = f"did you mean '{near[0]}'?" if near else f"valid keys there: {', '.join(known)}."
         return f"{origin}: unknown key '{where}'; {hint}"
@@ -24,23 +23,30 @@ def explain(error: ValidationError, model: type[BaseModel], origin: str) -> str:
     )
 
 
-def _fields(model: type[BaseModel], location: list[str]) -> list[str]:
-    """Names that are valid at a place in the configuration."""
+def _place(model: type[BaseModel], location: list[str]) -> tuple[list[str], list[str]]:
+    """A place in the configuration as the user writes it, and the names that are valid beside it."""
+    written: list[str] = []
+    kinds: dict[str, type[BaseModel]] = {}
+    around = model
     for key in location:
-        if key.isdigit():
+        if key in kinds:  # which of several models was tried: pydantic tells, the user never wrote it
+            model, kinds = kinds[key], {}
             continue
+        written.append(key)
+        around = model
         field = model.model_fields.get(key)
-        inner = None if field is None else _model_in(field.annotation)
-        if inner is None:
-            continue  # a free name, such as that of a baseline
-        model = inner
-    return list(model.model_fields)
+        inner = [] if field is None else _models_in(field.annotation)
+        if inner:  # otherwise a position in a list, or a free name, such as that of a baseline
+            model = inner[0]
+            tagged = [other for other in inner if "kind" in other.model_fields] if len(inner) > 1 else []
+            kinds = {str(other.model_fields["kind"].default): other for other in tagged}
+    return written, list(around.model_fields)
 
 
-def _model_in(annotation: Any) -> type[BaseModel] | None:
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    return next((found for part in get_args(annotation) if (found := _model_in(part)) is not None), None)
+        return [annotation]
+    return [found for part in get_args(annotation) for found in _models_in(part)]
 
 
 def _short(value: Any) -> str:

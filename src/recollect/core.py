@@ -99,6 +99,10 @@ class Objective(Protocol):
         """The same objective with half the memory for a step; None when it cannot be done with less."""
         ...
 
+    def for_trials(self, chosen: Int[Tensor, " k"]) -> Self:
+        """The same objective with the settings of some trials only."""
+        ...
+
 
 class Candidates(Protocol):
     """How candidates are parametrised: as pixels, as coefficients, as the output of a network, ..."""
@@ -128,6 +132,8 @@ class Candidates(Protocol):
         """Gradients of its variables, from those with respect to inputs and, where a prior acts, exposed samples."""
         ...
 
+    def for_trials(self, chosen: Int[Tensor, " k"]) -> Self: ...
+
 
 class Optimiser(Protocol):
     """One update of the variables from their gradients."""
@@ -139,6 +145,12 @@ class Optimiser(Protocol):
     ) -> tuple[Variables, Variables]:
         """New variables and new state; ``rate`` is the schedule's factor at this step."""
         ...
+
+    def displacement(self, state: Variables, rate: Tensor) -> Variables:
+        """How far each variable is going to move in one step, as far as the state tells."""
+        ...
+
+    def for_trials(self, chosen: Int[Tensor, " k"]) -> Self: ...
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from torch import Tensor
-
 from recollect.config import Config
 from recollect.core import RecollectError
 from recollect.data import TaskData, circle, heldout_set, load, training_set
@@ -16,10 +14,10 @@ def training_data(config: Config) -> TaskData:
         raise RecollectError("no data were named; give them with --data, or as [data] in the configuration.")
     if data.name == "circle":
         return circle(20 if data.n is None else data.n)
-    return training_set(load(data.name, "train"), data.task, data.n)
+    return training_set(load(data.name, "train"), data.task, data.n, data.classes)
 
 
-def heldout_data(config: Config, mean: Tensor) -> TaskData | None:
+def heldout_data(config: Config, training: TaskData) -> TaskData | None:
     """Samples the network never saw: those named, or the test split of a standard set; None where there are none."""
     data = config.data
     if data is None or data.name == "circle":
@@ -27,4 +25,4 @@ def heldout_data(config: Config, mean: Tensor) -> TaskData | None:
     if data.holdout is None and data.name not in STANDARD_NAMES:
         return None
     source = load(data.name if data.holdout is None else data.holdout, "test")
-    return heldout_set(source, data.task, data.holdout_count, mean)
+    return heldout_set(source, data.task, data.holdout_count, training.mean, training.labels)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 
 from recollect.build import build_problems, first_layer_rows
 from recollect.config import AttackConfig, Config, SourceConfig, to_toml, with_drawn_trials
@@ -14,8 +15,9 @@ from recollect.datasets import heldout_data, training_data
 from recollect.devices import resolve_devices
 from recollect.estimate import Estimate, estimate
 from recollect.networks import load_source
+from recollect.outputs import network_outputs, require_outputs
 from recollect.problem import Problem
-from recollect.zoo import build_network
+from recollect.zoo import build_network, fitted
 
 
 @dataclass(frozen=True)
@@ -66,9 +68,10 @@ def rehearse(config: Config) -> Rehearsal:
 
 def _own_network(config: Config) -> Rehearsal:
     data = training_data(config)
-    heldout_data(config, data.mean)
+    heldout_data(config, data)
     sample_shape = tuple(data.x.shape[1:])
-    return Rehearsal(build_network(config.model, sample_shape, config.seed), sample_shape, len(data.x))
+    architecture = fitted(config.model, config.training.loss, data.classes)
+    return Rehearsal(build_network(architecture, sample_shape, config.seed), sample_shape, len(data.x))
 
 
 def _given_network(config: Config, source: SourceConfig) -> Rehearsal:
@@ -76,13 +79,25 @@ def _given_network(config: Config, source: SourceConfig) -> Rehearsal:
     if config.data is None:
         return Rehearsal(net, sample_shape, None)
     data = training_data(config)
-    heldout_data(config, data.mean)
+    heldout_data(config, data)
     if tuple(data.x.shape[1:]) != sample_shape:
         raise RecollectError(
             f"the network takes inputs of shape {list(sample_shape)}, the data have {list(data.x.shape[1:])}; "
             "give the data this network was trained on."
         )
+    require_outputs(_evaluated(net, data.x[:1]).shape[1], data)
     return Rehearsal(net, sample_shape, len(data.x))
+
+
+def _evaluated(net: nn.Module, x: Float[Tensor, "n ..."]) -> Float[Tensor, "n C"]:
+    # A network of the user's own may raise anything.
+    try:
+        return network_outputs(net, x)
+    except Exception as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise RecollectError(
+            f"the network cannot be evaluated on inputs of shape {list(x.shape[1:])} ({reason}); check --shape."
+        ) from error
 
 
 def describe(config: Config) -> DryRun:

@@ -14,7 +14,7 @@ from recollect.memory import step_bytes
 from recollect.objectives import KKT
 from recollect.problem import Problem
 from recollect.targets import MLPTarget
-from recollect.zoo.training import DTYPES
+from recollect.zoo.arithmetic import DTYPES, training_arithmetic
 
 _LAUNCH_SECONDS = {"cpu": 3e-4, "cuda": 2e-4}
 """Overhead of one step or epoch that no amount of arithmetic explains; measured on small problems."""
@@ -42,7 +42,8 @@ def estimate(
     train_seconds = 0.0
     if samples is not None and config.source is None:
         batches = 1 if config.training.batch_size is None else -(-samples // config.training.batch_size)
-        work = 6 * forward * samples / _rate(DTYPES[config.training.dtype], device)
+        with training_arithmetic(config.training.dtype, device):
+            work = 6 * forward * samples / _rate(DTYPES[config.training.dtype], device)
         train_seconds = config.training.epochs * (work + batches * _LAUNCH_SECONDS[device.type])
     attack_seconds = sum(
         _attack_seconds(forward, attack, device) for attack in (config.attack, *config.baselines.values())

@@ -17,7 +17,7 @@ from recollect.config import SourceConfig
 from recollect.config_errors import explain
 from recollect.core import RecollectError
 from recollect.runs import FORMAT, RunFolder
-from recollect.zoo.architectures import MLPArchitecture, build_network
+from recollect.zoo.architectures import Architecture, build_network
 
 
 class NetworkFacts(BaseModel):
@@ -26,7 +26,7 @@ class NetworkFacts(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     format: int = FORMAT
-    architecture: MLPArchitecture
+    architecture: Architecture
     sample_shape: tuple[int, ...]
     training: dict[str, Any]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Sequence
 from typing import Any
 
 from recollect.core import RecollectError
@@ -10,6 +11,8 @@ from recollect.core import RecollectError
 
 def apply_override(raw: dict[str, Any], override: str) -> None:
     """Change one value of a nested configuration in place; positions in lists are numbers from 0.
+
+    Another ``kind`` takes the section's other values away: they described the old one.
 
     >>> raw = {"attack": {"trials": [{"lr_x": 0.3}]}}
     >>> apply_override(raw, "attack.trials.0.lr_x=0.1")
@@ -26,7 +29,19 @@ def apply_override(raw: dict[str, Any], override: str) -> None:
         if isinstance(node, dict) and node.get(place) is None:
             node[place] = {}  # a section that was left out, such as data
         node = node[place]
-    node[_place(node, keys[-1], override)] = _value(text)
+    place, value = _place(node, keys[-1], override), _value(text)
+    if place == "kind" and node.get(place, value) != value:
+        node.clear()  # the other values describe another kind of thing
+    node[place] = value
+
+
+def kinds_first(overrides: Sequence[str]) -> list[str]:
+    """The same overrides in an order that lets a kind come with values of its own, wherever they stand.
+
+    >>> kinds_first(["model.kernel=5", "model.kind=conv"])
+    ['model.kind=conv', 'model.kernel=5']
+    """
+    return sorted(overrides, key=lambda override: not override.partition("=")[0].strip().endswith(".kind"))
 
 
 def _value(text: str) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Literal
 
@@ -15,7 +15,7 @@ from recollect.core import Candidates, Objective, Optimiser, Target, Terms, Tria
 from recollect.priors import Box
 from recollect.sharing import SumAcross, alone
 
-Precision = Literal["tf32", "fp32", "fp64"]
+Precision = Literal["fp16", "tf32", "fp32", "fp64"]
 Schedule = Literal["constant", "cosine"]
 
 
@@ -34,7 +34,19 @@ class Problem:
     schedule: Schedule = "constant"
     precision: Precision = "fp32"
     compiled: bool = False
+    stall: float = 0.0
+    """Trials that would move by less than this share of their size in a fiftieth of all steps are over; 0: never."""
     total: SumAcross = alone
+
+    def for_trials(self, chosen: Int[Tensor, " k"]) -> Problem:
+        """The same problem for some of its trials."""
+        return replace(
+            self,
+            objective=self.objective.for_trials(chosen),
+            candidates=self.candidates.for_trials(chosen),
+            optimiser=self.optimiser.for_trials(chosen),
+            rng=replace(self.rng, trials=tuple(self.rng.trials[index] for index in chosen.tolist())),
+        )
 
 
 @dataclass(frozen=True)
@@ -45,6 +57,23 @@ class State:
     variables: Variables
     optimiser: Variables
     alive: Bool[Tensor, " T"]
+    """False for trials that stopped being finite."""
+    stalled: Bool[Tensor, " T"]
+    """True for trials that have come to rest."""
+
+    @property
+    def moving(self) -> Bool[Tensor, " T"]:
+        return self.alive & ~self.stalled
+
+    def for_trials(self, chosen: Int[Tensor, " k"]) -> State:
+        """A copy of some trials."""
+        return State(
+            step=self.step.clone(),
+            variables={name: value[chosen] for name, value in self.variables.items()},
+            optimiser={name: value[chosen] for name, value in self.optimiser.items()},
+            alive=self.alive[chosen],
+            stalled=self.stalled[chosen],
+        )
 
 
 def initial_state(problem: Problem) -> State:
@@ -55,6 +84,7 @@ def initial_state(problem: Problem) -> State:
         variables=variables,
         optimiser=problem.optimiser.init(variables),
         alive=torch.ones(len(problem.rng.trials), dtype=torch.bool, device=problem.rng.device),
+        stalled=torch.zeros(len(problem.rng.trials), dtype=torch.bool, device=problem.rng.device),
     )
 
 
@@ -72,6 +102,7 @@ def merged(states: Sequence[State]) -> State:
         variables=together([state.variables for state in states]),
         optimiser=together([state.optimiser for state in states]),
         alive=torch.cat([state.alive.to(first.step.device) for state in states]),
+        stalled=torch.cat([state.stalled.to(first.step.device) for state in states]),
     )
 
 
@@ -88,6 +119,7 @@ def split(state: State, parts: Sequence[Problem]) -> list[State]:
                 variables={name: value[own].clone().to(device) for name, value in state.variables.items()},
                 optimiser={name: value[own].clone().to(device) for name, value in state.optimiser.items()},
                 alive=state.alive[own].clone().to(device),
+                stalled=state.stalled[own].clone().to(device),
             )
         )
         start = own.stop

@@ -11,7 +11,8 @@ import torch
 
 from recollect.core import Terms, next_pause
 from recollect.problem import Problem, State, initial_state, losses, merged, split
-from recollect.stepping import matmul_precision, stepper_within_memory
+from recollect.slots import Slots, look_every
+from recollect.stepping import matmul_precision
 
 
 @dataclass(frozen=True)
@@ -53,17 +54,23 @@ def solve(
     here, so one loop keeps all of them busy.
     """
     parts = [problem] if isinstance(problem, Problem) else list(problem)
-    steps = parts[0].steps
+    steps, look = parts[0].steps, look_every(parts[0].steps)
     with matmul_precision(parts[0].precision, parts[0].rng.device):
         states = [initial_state(part) for part in parts] if state is None else split(state, parts)
-        advances = [stepper_within_memory(part, own) for part, own in zip(parts, states, strict=True)]
+        slots = [Slots(part, own) for part, own in zip(parts, states, strict=True)]
         done = int(states[0].step)
         while done < steps:
-            pause = next_pause(done, steps, (callback.every for callback in callbacks))
-            states = [advance(own, pause - done) for advance, own in zip(advances, states, strict=True)]
+            pause = next_pause(done, steps, [look, *(callback.every for callback in callbacks)])
+            for own in slots:
+                own.advance(pause - done)
             done = pause
-            snapshot = Snapshot(done, parts, states)
-            for callback in callbacks:
-                if done % callback.every == 0 or done == steps:
+            if done % look == 0:
+                for own in slots:
+                    own.look()
+            due = [callback for callback in callbacks if done % callback.every == 0 or done == steps]
+            if due or done == steps:
+                states = [own.collected(done) for own in slots]
+                snapshot = Snapshot(done, parts, states)
+                for callback in due:
                     callback(snapshot)
     return merged(states)

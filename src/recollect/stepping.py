@@ -45,17 +45,17 @@ def stepper(problem: Problem, state: State) -> Advance:
 
 @torch.no_grad()
 def step(problem: Problem, state: State) -> State:
-    """One update of all trials. A trial that stops being finite stays where it was, for good."""
-    rate = _rate(problem.schedule, state.step, problem.steps)
+    """One update of all trials. A trial that stops being finite ends there: it is marked and never moves again."""
+    rate = rate_at(problem.schedule, state.step, problem.steps)
     moved, optimiser = problem.optimiser.update(
         state.variables, gradient(problem, state.variables), state.optimiser, rate
     )
-    alive = state.alive & everywhere(_finite(moved), problem.total)
     return State(
         step=state.step + 1,
-        variables=_where(alive, moved, state.variables),
-        optimiser=_where(alive, optimiser, state.optimiser),
-        alive=alive,
+        variables=_where(state.moving, moved, state.variables),
+        optimiser=_where(state.moving, optimiser, state.optimiser),
+        alive=state.alive & everywhere(_finite(moved), problem.total),
+        stalled=state.stalled,
     )
 
 
@@ -123,31 +123,45 @@ def _compiled_or(take: Callable[[State], State], problem: Problem, state: State)
 
 @contextmanager
 def matmul_precision(precision: Precision, device: torch.device) -> Iterator[None]:
-    """TF32 where asked for, on GPUs only; the setting is global in PyTorch and is put back."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high" if precision == "tf32" and device.type == "cuda" else "highest")
+    """TF32 where asked for, on GPUs only, and sums in float32; the settings are global in PyTorch and are put back."""
+    before = torch.get_float32_matmul_precision(), torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction
+    torch.set_float32_matmul_precision("high" if precision in ("tf32", "fp16") and device.type == "cuda" else "highest")
+    torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
     try:
         yield
     finally:
-        torch.set_float32_matmul_precision(before)
+        torch.set_float32_matmul_precision(before[0])
+        torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = before[1]
 
 
 def _tensors(state: State) -> list[Tensor]:
     groups = (state.variables, state.optimiser)
-    return [state.step, state.alive, *(group[name] for group in groups for name in sorted(group))]
+    return [state.step, state.alive, state.stalled, *(group[name] for group in groups for name in sorted(group))]
 
 
-def _where(alive: Tensor, new: Variables, old: Variables) -> Variables:
-    return {name: torch.where(per_trial(alive, value), value, old[name]) for name, value in new.items()}
+def _where(moving: Tensor, new: Variables, old: Variables) -> Variables:
+    """New values for trials that move; what is not finite becomes so large that the next step cannot miss it."""
+    return {
+        name: torch.where(per_trial(moving, value), value.nan_to_num(*_huge(value)), old[name])
+        for name, value in new.items()
+    }
+
+
+def _huge(value: Tensor) -> tuple[float, float, float]:
+    """In place of nan, inf and -inf: finite, and inf when multiplied with itself."""
+    huge = torch.finfo(value.dtype).max ** 0.8
+    return huge, huge, -huge
 
 
 def _finite(variables: Variables) -> Bool[Tensor, " T"]:
-    # The sum of a trial's values is finite only if each of them is, and costs one pass.
-    sums = [value.flatten(1).sum(dim=1) for value in variables.values()]
-    return torch.stack(sums).isfinite().all(dim=0)
+    # All variables of a trial meet in one residual: what goes wrong in one is in all of them a step later, and the
+    # smallest costs nothing to look at.
+    values = list(variables.values())
+    sizes = [value.numel() for value in values]
+    return values[sizes.index(min(sizes))].flatten(1).isfinite().all(dim=1)
 
 
-def _rate(schedule: Schedule, step: Tensor, steps: int) -> Float[Tensor, ""]:
+def rate_at(schedule: Schedule, step: Tensor, steps: int) -> Float[Tensor, ""]:
     if schedule == "constant":
         return torch.ones((), device=step.device)
     return 0.5 * (1 + torch.cos(step * (math.pi / steps)))

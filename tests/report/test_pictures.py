@@ -12,7 +12,7 @@ from matplotlib.colors import to_rgba
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
-from recollect.report import pair_grid, write_pictures
+from recollect.report import pair_grid, write_pictures, write_report
 from recollect.report.charts import ACCENT, attack_curves, score_histogram, score_scatter, training_curve
 from recollect.report.circle import circle_figure
 from recollect.report.folder import read_run
@@ -48,6 +48,34 @@ def test_scatter_shows_every_sample_and_colours_the_recovered(make_run, score):
     np.testing.assert_allclose(sorted(map(tuple, drawn_points(axes))), every)
     np.testing.assert_allclose(sorted(map(tuple, drawn_points(axes, ACCENT))), recovered)
     assert axes.lines[0].get_ydata()[0] == 0.83
+    assert axes.get_xlabel() == "network's output for the training sample"
+
+
+def test_several_classes_are_drawn_against_their_margin(make_run):
+    folder = make_run()
+    record = json.loads((folder / "matches.json").read_text())
+    (folder / "matches.json").write_text(json.dumps({**record, "output": "margin"}))
+    matches = read_run(folder).matches
+    assert score_scatter(matches).axes[0].get_xlabel().startswith("margin: output of the sample's class less")
+    page = write_report(folder).read_text()
+    assert "<th>margin</th>" in page.replace(' scope="col"', "")
+    assert "against its margin; recovered" in page
+
+
+def test_the_field_of_several_outputs_is_the_lead_of_the_largest(make_run):
+    folder = make_run((2,))
+    run = read_run(folder)
+    architecture = run.model["architecture"] | {"outputs": 3}
+    net = build_network(MLPArchitecture(**architecture), (2,), seed=5)
+    save_file(dict(net.state_dict()), folder / "model" / "weights.safetensors")
+    model = json.loads((folder / "model" / "model.json").read_text())
+    (folder / "model" / "model.json").write_text(json.dumps({**model, "architecture": architecture}))
+    panel = circle_figure(read_run(folder)).axes[1]
+    assert panel.get_title() == "(b) largest output less the next"
+    line = np.linspace(-1.5, 1.5, 121)
+    for row, column in ((0, 0), (10, 90), (120, 3)):
+        said = sorted(net(torch.tensor([[line[column], line[row]]], dtype=torch.float64))[0].tolist())
+        assert panel.images[0].get_array()[row, column] == pytest.approx(said[-1] - said[-2], abs=1e-9)
 
 
 def test_histogram_shares_sum_to_one_on_both_sides(make_run):

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from recollect.core import RecollectError
 from recollect.zoo import MLPArchitecture, TrainingConfig, build_network, train
+from recollect.zoo.losses import LOSSES, LossName
 from recollect.zoo.training import Progress, TrainingState
 
 CPU = torch.device("cpu")
@@ -20,8 +21,9 @@ def data(n: int = 12) -> tuple[Tensor, Tensor]:
     return x, torch.where(torch.arange(n) % 2 == 0, 1, -1)
 
 
-def network(seed: int = 0) -> nn.Module:
-    return build_network(MLPArchitecture(hidden=(8, 6), first_layer_scale="standard"), SHAPE, seed)
+def network(seed: int = 0, outputs: int = 1, hidden: tuple[int, ...] = (8, 6)) -> nn.Module:
+    architecture = MLPArchitecture(hidden=hidden, outputs=outputs, first_layer_scale="standard")
+    return build_network(architecture, SHAPE, seed)
 
 
 @pytest.mark.parametrize("weight_decay", [0.0, 0.01])
@@ -54,13 +56,16 @@ def test_every_mini_batch_epoch_sees_each_sample_once() -> None:
 
 
 @pytest.mark.parametrize("batch_size", [None, 5])
-def test_going_on_from_saved_weights_gives_the_same_bits(batch_size: int | None) -> None:
+@pytest.mark.parametrize("loss", LOSSES)
+def test_going_on_from_saved_weights_gives_the_same_bits(batch_size: int | None, loss: LossName) -> None:
     x, y = data()
-    whole, half = network(), network()
-    config = TrainingConfig(lr=0.1, epochs=40, batch_size=batch_size)
+    several = LOSSES[loss].of == "classes"
+    y, outputs = (torch.arange(len(x)) % 3, 3) if several else (y, 1)
+    whole, half = network(outputs=outputs), network(outputs=outputs)
+    config = TrainingConfig(loss=loss, lr=0.1, epochs=40, batch_size=batch_size, weight_decay=1e-3)
     train(whole, x, y, config, 3, CPU)
     last = train(half, x, y, config.model_copy(update={"epochs": 17}), 3, CPU)
-    rest = network(seed=99)
+    rest = network(seed=99, outputs=outputs)
     train(rest, x, y, config, 3, CPU, state=TrainingState(17, {k: v.clone() for k, v in last.params.items()}))
     for got, wanted in zip(rest.parameters(), whole.parameters(), strict=True):
         assert torch.equal(got, wanted)
@@ -83,10 +88,39 @@ def test_training_stops_at_the_loss_asked_for_and_calls_back() -> None:
     assert [progress.epoch for progress in seen] == list(range(100, seen[-1].epoch + 1, 100))
 
 
+def test_several_classes_take_the_steps_of_torch_sgd_to_no_error() -> None:
+    x, y = data()[0], torch.arange(12) % 3
+    ours, theirs = (network(outputs=3, hidden=(32, 32)) for _ in range(2))
+    first = train(ours, x, y, TrainingConfig(loss="cross_entropy", lr=0.5, epochs=10), 0, CPU)
+    optimiser = torch.optim.SGD(theirs.parameters(), lr=0.5)
+    for _ in range(10):
+        optimiser.zero_grad()
+        nn.functional.cross_entropy(theirs(x), y).backward()
+        optimiser.step()
+    for got, wanted in zip(ours.parameters(), theirs.parameters(), strict=True):
+        assert torch.allclose(got, wanted, rtol=1e-10, atol=1e-13)
+    assert first.error == pytest.approx(float((theirs(x).argmax(dim=1) != y).double().mean()))
+    last = train(ours, x, y, TrainingConfig(loss="cross_entropy", lr=0.5, epochs=20_000, stop_loss=0.05), 0, CPU)
+    assert last.loss <= 0.05
+    assert last.error == 0
+    assert torch.equal(ours(x).argmax(dim=1), y)
+
+
+@pytest.mark.parametrize("loss", ["l2", "l2.5", "huber"])
+def test_regression_with_weight_decay_ends_near_the_labels(loss: LossName) -> None:
+    x, y = data()
+    net = network()
+    last = train(net, x, y, TrainingConfig(loss=loss, lr=0.05, epochs=4000, weight_decay=1e-4), 0, CPU)
+    assert last.error == 0
+    assert float((net(x)[:, 0] - y).detach().abs().max()) < 0.2
+
+
 def test_training_that_diverges_says_what_to_change() -> None:
     x, y = data()
     with pytest.raises(RecollectError, match=r"lower training.lr"):
         train(network(), 1e3 * x, y, TrainingConfig(lr=1e200, epochs=200), 0, CPU)
+    with pytest.raises(RecollectError, match=r"before epoch 1 \(the loss is not finite\); lower training.lr"):
+        train(network(1), 1e3 * x, y, TrainingConfig(loss="l2", lr=1e120, epochs=1), 0, CPU)
 
 
 def test_architectures_have_the_biases_and_the_scale_they_say() -> None:

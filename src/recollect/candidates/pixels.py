@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from recollect.core import TrialRng, Variables, per_trial
@@ -36,3 +36,6 @@ class Pixels:
     ) -> Variables:
         del which
         return {"x": inputs_gradient if sample_gradient is None else inputs_gradient + sample_gradient}
+
+    def for_trials(self, chosen: Int[Tensor, " k"]) -> Pixels:
+        return replace(self, init_scale=self.init_scale[chosen])

@@ -8,24 +8,29 @@ search can use.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from recollect.core import TrialRng, Variables, per_trial
+from recollect.products import matrix, product, rows
 
 
 @dataclass(frozen=True)
 class RowSpace:
-    """``x = V c`` with orthonormal columns ``V``; starts where `Pixels` with the same seed starts, projected."""
+    """``x = V c`` with orthonormal columns ``V``; starts where `Pixels` with the same seed starts, projected.
+
+    ``half`` takes the products that the box prior needs from half-precision operands.
+    """
 
     candidates: int
     sample_shape: tuple[int, ...]
     init_scale: Float[Tensor, " T"]
     basis: Float[Tensor, "d r"]
     exposed_share: float = 1.0
+    half: bool = False
 
     def init(self, rng: TrialRng) -> Variables:
         noise = rng.normal("x", (self.candidates, *self.sample_shape)).flatten(2)
@@ -46,26 +51,32 @@ class RowSpace:
             return self.decode(variables), None
         count = max(1, round(self.exposed_share * variables["x"].shape[1]))
         which = variables["x"].square().sum(dim=2).topk(count, dim=1).indices
-        return (_rows(variables["x"], which) @ self.basis.T).unflatten(2, self.sample_shape), which
+        chosen = rows(_gathered(variables["x"], which), self.half)
+        return product(chosen, matrix(self.basis.T, self.half)).unflatten(2, self.sample_shape), which
 
     def pull(
         self, inputs_gradient: Tensor, sample_gradient: Tensor | None = None, which: Tensor | None = None
     ) -> Variables:
         if sample_gradient is None:
             return {"x": inputs_gradient}
-        from_samples = sample_gradient.flatten(2) @ self.basis
+        from_samples = product(rows(sample_gradient.flatten(2), self.half), matrix(self.basis, self.half))
         if which is None:
             return {"x": inputs_gradient + from_samples}
         index = which.unsqueeze(-1).expand_as(from_samples)
         return {"x": inputs_gradient.scatter_add(1, index, from_samples)}
 
+    def for_trials(self, chosen: Int[Tensor, " k"]) -> RowSpace:
+        return replace(self, init_scale=self.init_scale[chosen])
 
-def _rows(values: Float[Tensor, "T m r"], which: Int[Tensor, "T k"]) -> Float[Tensor, "T k r"]:
+
+def _gathered(values: Float[Tensor, "T m r"], which: Int[Tensor, "T k"]) -> Float[Tensor, "T k r"]:
     return values.gather(1, which.unsqueeze(-1).expand(-1, -1, values.shape[2]))
 
 
-def signal_basis(weight: Float[Tensor, "h d"], max_rank: int) -> Float[Tensor, "d r"]:
+def signal_basis(weight: Float[Tensor, "h d"], max_rank: int, multiple: int = 1) -> Float[Tensor, "d r"]:
     """Right singular vectors of the directions above the noise, at most ``max_rank``, strongest first.
+
+    Their number is rounded up to a multiple of ``multiple``: matrix products on GPUs want aligned rows.
 
     The noise level is read from the spectrum: singular values below ``omega(beta)`` times the median one are what a
     matrix of pure noise would have (Gavish and Donoho 2014, with their approximation of omega).
@@ -74,10 +85,10 @@ def signal_basis(weight: Float[Tensor, "h d"], max_rank: int) -> Float[Tensor, "
     >>> signal_basis(signal, max_rank=10).shape
     torch.Size([80, 1])
     """
-    _, values, rows = torch.linalg.svd(weight.double(), full_matrices=False)
+    _, values, directions = torch.linalg.svd(weight.double(), full_matrices=False)
     beta = min(weight.shape) / max(weight.shape)
     omega = 0.56 * beta**3 - 0.95 * beta**2 + 1.82 * beta + 1.43
     noise = torch.maximum(omega * values.median(), 1e-10 * values[0])
     above = int((values > noise).sum())
-    rank = max(1, min(above, max_rank))
-    return rows[:rank].T.to(weight)
+    rank = min(-(-max(above, 1) // multiple) * multiple, max_rank)
+    return directions[:rank].T.to(weight)

@@ -25,7 +25,8 @@ class KKT:
     plus ``floor_weight * sum_i relu(lambda_min - lambda_i)^2``, as in the published code (the paper prints it
     without the square). The division by m is the published code's: it only rescales the multipliers.
     ``layer_weights`` of 1 is the published choice; with 1, 0, 0 the second layer's initial noise, most of the
-    loss, drops out, and so do the products it needs. ``chunk`` bounds how many candidates are worked on at once;
+    loss, drops out, and so do the products it needs. ``free_sign`` is for multipliers that may be negative: they start
+    as N(0, 1) and have no floor (Buzaglo 2023, section 5). ``chunk`` bounds how many candidates are worked on at once;
     ``total`` sums over processes, where several share the candidates.
     """
 
@@ -35,11 +36,13 @@ class KKT:
     layer_weights: tuple[float, ...] | None = None
     floor_weight: float = 5.0
     direction: Direction = binary
+    free_sign: bool = False
     chunk: int | None = None
     total: SumAcross = alone
 
     def init(self, rng: TrialRng) -> Variables:
-        return {"duals": rng.uniform("duals", (self.candidates,))}
+        draw = rng.normal if self.free_sign else rng.uniform
+        return {"duals": draw("duals", (self.candidates,))}
 
     def __call__(
         self, target: Target, x: Float[Tensor, "T m ..."], labels: Int[Tensor, " m"], variables: Variables
@@ -51,10 +54,10 @@ class KKT:
             weight * (target.params[name] - combined[name]).flatten(1).square().sum(dim=1)
             for name, weight in weights.items()
         ]
-        return {
-            "stationarity": torch.stack(residuals).sum(dim=0),
-            "dual_floor": self.floor_weight * self.total(dual_floor(duals, self.dual_min)),
-        }
+        terms = {"stationarity": torch.stack(residuals).sum(dim=0)}
+        if self.free_sign:
+            return terms
+        return terms | {"dual_floor": self.floor_weight * self.total(dual_floor(duals, self.dual_min))}
 
     def gradient(
         self, target: Target, x: Float[Tensor, "T m ..."], labels: Int[Tensor, " m"], variables: Variables
@@ -78,11 +81,16 @@ class KKT:
         x_gradient, duals_gradient = (
             sent[0] if len(sent) == 1 else map(partial(torch.cat, dim=1), zip(*sent, strict=True))
         )
-        return x_gradient, {"duals": duals_gradient + self.floor_weight * dual_floor_gradient(duals, self.dual_min)}
+        if not self.free_sign:
+            duals_gradient = duals_gradient + self.floor_weight * dual_floor_gradient(duals, self.dual_min)
+        return x_gradient, {"duals": duals_gradient}
 
     def in_smaller_chunks(self) -> KKT | None:
         chunk = (self.chunk or self.candidates) // 2
         return replace(self, chunk=chunk) if chunk else None
+
+    def for_trials(self, chosen: Int[Tensor, " k"]) -> KKT:
+        return replace(self, smoothing=self.smoothing[chosen], dual_min=self.dual_min[chosen])
 
     def _parts(self, m: int) -> list[slice]:
         size = self.chunk or m

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from recollect.core import Variables, per_trial
@@ -31,3 +31,9 @@ class Momentum:
             name: value - per_trial(self.lr[name] * rate, value) * velocity[name] for name, value in variables.items()
         }
         return moved, velocity
+
+    def displacement(self, state: Variables, rate: Tensor) -> Variables:
+        return {name: per_trial(self.lr[name] * rate, velocity) * velocity for name, velocity in state.items()}
+
+    def for_trials(self, chosen: Int[Tensor, " k"]) -> Momentum:
+        return replace(self, lr={name: rates[chosen] for name, rates in self.lr.items()})

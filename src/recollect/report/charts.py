@@ -29,9 +29,12 @@ def png(figure: Figure, dpi: int = 200) -> bytes:
 def score_scatter(matches: Matches) -> Figure:
     """Score of every training sample against the network's output for it (Haim et al. 2022, Fig. 4).
 
-    Samples near the margin, those with small outputs, are the ones the attack can see.
+    For several classes against its margin, the output of its class less the largest other (Buzaglo et al. 2023,
+    Fig. 2). Samples with small outputs or margins are the ones the attack can see.
     """
-    figure, axes = _figure("network's output for the training sample", SCORE_NAMES[matches.score])
+    output = "network's output for the training sample"
+    margin = "margin: output of the sample's class less the largest other"
+    figure, axes = _figure(margin if matches.of_margins else output, SCORE_NAMES[matches.score])
     groups = ((True, ACCENT, "recovered"), (False, GREY, "not recovered"), (None, INK, "not judged"))
     for recovered, colour, label in groups:
         chosen = [sample for sample in matches.samples if sample.recovered is recovered]

@@ -41,7 +41,7 @@ def circle_figure(run: Run) -> Figure:
     start, end, strong = _attack(run)
     threshold = min_dual(run)
     _training_panel(panels[0], "(a) training points", training)
-    _field(panels[1], "(b) the network's output", run)
+    _field(panels[1], run)
     _candidate_panel(panels[2], "(c) before the attack", start, None, "the start was not kept")
     _candidate_panel(panels[3], "(d) after the attack", end, training, "no candidates yet")
     least = "large multipliers" if threshold is None else f"multiplier at least {threshold:g}"
@@ -130,21 +130,24 @@ def _scatter(axes: Axes, points: Points, marker: str, colours: dict[int, str], s
         axes.scatter(chosen[:, 0], chosen[:, 1], s=size, marker=marker, color=colour, alpha=strength, linewidths=1)
 
 
-def _field(axes: Axes, title: str, run: Run) -> None:
-    _frame(axes, title)
+def _field(axes: Axes, run: Run) -> None:
     line = torch.linspace(-REACH, REACH, 121, dtype=torch.float64)
     plane = torch.cartesian_prod(line, line)
-    output = _network_output(run, plane)
-    if output is None:
+    outputs = _network_outputs(run, plane)
+    several = outputs is not None and outputs.shape[1] > 1
+    _frame(axes, "(b) largest output less the next" if several else "(b) the network's output")
+    if outputs is None:
         _note(axes, "no weights in the run folder")
         return
+    largest_two = outputs.topk(2, dim=1).values if several else None
+    output = outputs[:, 0] if largest_two is None else largest_two[:, 0] - largest_two[:, 1]
     values = output.reshape(len(line), len(line)).T.numpy()
     largest = max(float(abs(values).max()), 1e-12)
     extent = (-REACH, REACH, -REACH, REACH)
     axes.imshow(values, extent=extent, origin="lower", cmap="RdBu_r", vmin=-largest, vmax=largest)
 
 
-def _network_output(run: Run, x: Float[Tensor, "n 2"]) -> Float[Tensor, " n"] | None:
+def _network_outputs(run: Run, x: Float[Tensor, "n 2"]) -> Float[Tensor, "n C"] | None:
     path = run.path / "model" / "weights.safetensors"
     architecture = run.model.get("architecture")
     if not isinstance(architecture, dict) or not path.exists():
@@ -158,7 +161,7 @@ def _network_output(run: Run, x: Float[Tensor, "n 2"]) -> Float[Tensor, " n"] | 
             f"{path} does not fit the architecture in model.json beside it; train the target again."
         ) from error
     with torch.no_grad():
-        return net(x)[:, 0]
+        return net(x)
 
 
 def _note(axes: Axes, text: str) -> None:

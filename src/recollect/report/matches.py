@@ -42,6 +42,8 @@ class Matches:
     threshold: float | None
     samples: tuple[Sample, ...]
     null: dict[str, list[float]]
+    of_margins: bool = False
+    """Whether a sample's ``output`` is its margin: the output of its class less the largest other one."""
 
     def best_first(self) -> list[int]:
         """Positions of the samples by score, unmatched ones last, equals in the file's order."""
@@ -64,7 +66,13 @@ def read_matches(path: Path) -> Matches | None:
     if not all(isinstance(sample, dict) for sample in samples):
         raise RecollectError(f"{path} lists a sample that is not an object; run the match stage again.")
     luck = {name: numbers(null.get(name)) for name in SCORES} if isinstance(null, dict) else {}
-    return Matches(record["score"], number(record.get("threshold")), tuple(_sample(entry) for entry in samples), luck)
+    return Matches(
+        score=record["score"],
+        threshold=number(record.get("threshold")),
+        samples=tuple(_sample(entry) for entry in samples),
+        null=luck,
+        of_margins=record.get("output") == "margin",
+    )
 
 
 def _sample(entry: dict[str, Any]) -> Sample:

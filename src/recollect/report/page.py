@@ -10,8 +10,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from recollect.report import tables
 from recollect.report.charts import SCORE_NAMES
 from recollect.report.folder import Run, read_run
+from recollect.report.matches import Matches
 from recollect.report.pictures import GRID_LIMIT, Picture, draw, grid_score, save_pictures
 from recollect.report.saving import save
+
+REGRESSION = ("l2", "l2.5", "huber")
+"""Losses without a margin: every sample takes part, however far its output is from zero."""
 
 
 def write_report(run: Path) -> Path:
@@ -49,7 +53,8 @@ def _context(run: Run, pictures: dict[str, Picture]) -> dict[str, Any]:
         "grid_caption": grid_caption(run),
         "score": SCORE_NAMES[run.matches.score] if run.matches is not None else "",
         "null_known": run.matches is not None and bool(run.matches.null.get(run.matches.score)),
-        "sample_headings": tables.SAMPLE_HEADINGS,
+        "scatter_caption": "" if run.matches is None else scatter_caption(run, run.matches),
+        "sample_headings": [] if run.matches is None else tables.sample_headings(run.matches),
         "samples": [] if run.matches is None else tables.sample_rows(run.matches),
         "samples_left_out": max(0, len(samples) - tables.SAMPLE_LIMIT),
         "attack": tables.attack_facts(run),
@@ -69,6 +74,23 @@ def verdict(run: Run) -> str:
     if run.matches is None:
         return "No verdict yet: the candidates were not matched with reference data."
     return "No verdict was recorded; the figures below say what was found."
+
+
+def scatter_caption(run: Run, matches: Matches) -> str:
+    """What the scores are drawn against, and which samples the theory expects to be found."""
+    drawn = f"Each training sample: {SCORE_NAMES[matches.score]} against"
+    if matches.of_margins:
+        return (
+            f"{drawn} its margin, the output of its class less the largest other. Samples with the smallest margins "
+            "are the ones this attack can see."
+        )
+    training = run.config.get("training")
+    if isinstance(training, dict) and training.get("loss") in REGRESSION:
+        return f"{drawn} the network's output, which training drew towards +1 or -1."
+    return (
+        f"{drawn} the network's output. Samples near the margin have small outputs; they are the ones this attack can "
+        "see."
+    )
 
 
 def grid_caption(run: Run) -> str:

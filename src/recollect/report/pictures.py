@@ -122,7 +122,8 @@ def _scatter(run: Run) -> Picture | None:
     if run.matches is None or not run.matches.samples:
         return None
     name = SCORE_NAMES[run.matches.score]
-    alt = f"{name} of each training sample against the network's output for it; recovered samples are coloured"
+    across = "its margin" if run.matches.of_margins else "the network's output for it"
+    alt = f"{name} of each training sample against {across}; recovered samples are coloured"
     return Picture("figures/scores.png", alt, png(score_scatter(run.matches)), 540)
 
 

@@ -122,7 +122,7 @@ def environment_facts(run: Run) -> list[tuple[str, str]]:
     return [fact for fact in facts if fact[1] != NOTHING]
 
 
-SAMPLE_HEADINGS = (
+_SAMPLE_HEADINGS = (
     "sample",
     "label",
     "output",
@@ -134,6 +134,10 @@ SAMPLE_HEADINGS = (
     "trial, candidate",
     "recovered",
 )
+
+
+def sample_headings(matches: Matches) -> list[str]:
+    return ["margin" if name == "output" and matches.of_margins else name for name in _SAMPLE_HEADINGS]
 
 
 def sample_rows(matches: Matches) -> list[list[str]]:

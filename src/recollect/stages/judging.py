@@ -16,6 +16,7 @@ from recollect.config import Config
 from recollect.core import RecollectError
 from recollect.data import TaskData
 from recollect.datasets import heldout_data, training_data
+from recollect.outputs import sample_outputs
 from recollect.report import write_report
 from recollect.runs import RunFolder
 from recollect.stages.run import Run
@@ -29,7 +30,7 @@ def match_stage(run: Run) -> None:
         run.folder.update_summary({"verdict": verdict(run.folder.read_json("summary.json"))})
         return
     data = training_data(run.config)
-    heldout = heldout_data(run.config, data.mean)
+    heldout = heldout_data(run.config, data)
     luck = "no held-out samples" if heldout is None else f"{len(heldout.x)} held-out ones"
     run.narrator.say(f"Matching candidates with {len(data.x)} training samples and {luck}")
     net, _ = run.network()
@@ -94,16 +95,16 @@ def _write(folder: RunFolder, net: nn.Module, data: TaskData, judgement: Judgeme
     folder.write_tensors("pairs.safetensors", {"reconstruction": shown.float(), "reference": data.images.float()})
     threshold = None if judgement.threshold is None else judgement.threshold.value
     null = {} if judgement.null is None else {"ncc": judgement.null.ncc, "ssim": judgement.null.ssim}
-    rows = _rows(net, data, judgement, m)
-    folder.write_json("matches.json", {"score": judgement.score, "threshold": threshold, "samples": rows, "null": null})
+    outputs, meaning = sample_outputs(net, data)
+    rows = _rows(outputs, data, judgement, m)
+    facts = {"score": judgement.score, "threshold": threshold, "output": meaning}
+    folder.write_json("matches.json", facts | {"samples": rows, "null": null})
     summary = folder.read_json("summary.json") | summarise(judgement)
     folder.update_summary(summary | {"verdict": verdict(summary)})
 
 
-@torch.no_grad()
-def _rows(net: nn.Module, data: TaskData, judgement: Judgement, m: int) -> list[dict[str, Any]]:
+def _rows(outputs: Tensor, data: TaskData, judgement: Judgement, m: int) -> list[dict[str, Any]]:
     matches = judgement.matches
-    outputs = net(data.x.to(next(net.parameters()).dtype)).flatten()
     columns: dict[str, Any] = {
         "index": data.indices,
         "label": data.y,

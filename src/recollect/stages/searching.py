@@ -100,6 +100,7 @@ def _save(
             "seed": run.config.seed,
             "trials": trials,
             "diverged_trials": int(found.diverged.sum()),
+            "stalled_trials": int(found.stalled.sum()),
             "candidates": m,
             "steps": steps,
             "seconds": seconds,
@@ -109,8 +110,8 @@ def _save(
 
 
 def _effective(precision: Precision, device: torch.device) -> Precision:
-    # Only GPUs have TF32; elsewhere it means float32.
-    return "fp32" if precision == "tf32" and device.type == "cpu" else precision
+    # Only GPUs have fast products of lower precision; elsewhere they are taken in float32.
+    return "fp32" if precision in ("fp16", "tf32") and device.type == "cpu" else precision
 
 
 def _device_name(device: torch.device) -> str:

@@ -6,16 +6,17 @@ import time
 from dataclasses import dataclass, field
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from recollect.config import Config
 from recollect.core import RecollectError
 from recollect.datasets import heldout_data, training_data
 from recollect.networks import NetworkFacts, save_network
+from recollect.outputs import error_rate
 from recollect.progress import TrainingBar
 from recollect.runs import RunFolder
 from recollect.stages.run import Run
-from recollect.zoo import build_network, train
+from recollect.zoo import build_network, fitted, train
+from recollect.zoo.arithmetic import effective
 from recollect.zoo.training import Progress, TrainingState
 
 UNFINISHED = "training.safetensors"
@@ -25,12 +26,14 @@ def train_stage(run: Run) -> None:
     """Train the network that the configuration describes, and save it under ``model/``."""
     config, folder = run.config, run.folder.subfolder("model")
     data = training_data(config)
-    net = build_network(config.model, tuple(data.x.shape[1:]), config.seed)
+    architecture = fitted(config.model, config.training.loss, data.classes)
+    sample_shape = tuple(data.x.shape[1:])
+    net = build_network(architecture, sample_shape, config.seed)
     state, spent = _unfinished(folder, net)
     done = 0 if state is None else state.epoch
     epochs = config.training.epochs
     source = "" if config.data is None else f" of {config.data.name}"
-    where = f"({run.device}, {config.training.dtype})"
+    where = f"({run.device}, {effective(config.training.dtype, run.device)})"
     run.narrator.say(f"Training {_shape_of(net)} on {len(data.x)} samples{source} {where}")
     started = time.monotonic() - spent
     with run.narrator.bar("training", epochs, done) as advance:
@@ -46,12 +49,9 @@ def train_stage(run: Run) -> None:
         "error": last.error,
         "seconds": time.monotonic() - started,
     }
-    facts["test_error"] = _test_error(net, config, data.mean)
-    save_network(
-        folder,
-        net,
-        NetworkFacts(architecture=config.model, sample_shape=tuple(data.x.shape[1:]), training=facts),
-    )
+    heldout = heldout_data(config, data)
+    facts["test_error"] = None if heldout is None else error_rate(net, heldout)
+    save_network(folder, net, NetworkFacts(architecture=architecture, sample_shape=sample_shape, training=facts))
     folder.remove(UNFINISHED)
     run.narrator.say(f"  loss {last.loss:.2e}, training error {last.error:.1%} after {last.epoch} epochs")
 
@@ -98,15 +98,19 @@ def _unfinished(folder: RunFolder, net: nn.Module) -> tuple[TrainingState | None
     return TrainingState(epoch, saved), kept[-1].get("seconds", 0.0) if kept else 0.0
 
 
-@torch.no_grad()
-def _test_error(net: nn.Module, config: Config, mean: Tensor) -> float | None:
-    heldout = heldout_data(config, mean)
-    if heldout is None:
-        return None
-    outputs = net(heldout.x.to(next(net.parameters()).dtype))[:, 0]
-    return float((outputs * heldout.y <= 0).double().mean())
-
-
 def _shape_of(net: nn.Module) -> str:
-    widths = [(part.in_features, part.out_features) for part in net.modules() if isinstance(part, nn.Linear)]
-    return "-".join(str(width) for width in (widths[0][0], *(out for _, out in widths)))
+    """The layers in short.
+
+    >>> from recollect.zoo import ConvArchitecture, MLPArchitecture
+    >>> _shape_of(build_network(MLPArchitecture(hidden=(8,)), (1, 4, 4), seed=0))
+    '16-8-1'
+    >>> _shape_of(build_network(ConvArchitecture(channels=2, hidden=(8,)), (3, 4, 4), seed=0))
+    'conv 3x3 x2 - 8 - 1'
+    """
+    linear = [part for part in net.modules() if isinstance(part, nn.Linear)]
+    outputs = [str(part.out_features) for part in linear]
+    first = next((part for part in net.modules() if isinstance(part, nn.Conv2d)), None)
+    if first is None:
+        return "-".join([str(linear[0].in_features), *outputs])
+    height, width = first.kernel_size
+    return " - ".join([f"conv {height}x{width} x{first.out_channels}", *outputs])

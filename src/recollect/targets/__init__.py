@@ -21,6 +21,7 @@ def as_target(
     dtype: torch.dtype | None = None,
     device: torch.device | None = None,
     recompute: bool = False,
+    half: bool = False,
 ) -> Target:
     """The fastest target that computes what ``module`` computes, or the one asked for.
 
@@ -33,5 +34,5 @@ def as_target(
             f"the weights in '{bad[0]}' are not finite; the checkpoint is damaged or training diverged."
         )
     if kind == "mlp" or (kind == "auto" and is_mlp(module)):
-        return MLPTarget.from_module(module, sample_shape, dtype, device)
+        return MLPTarget.from_module(module, sample_shape, dtype, device, half)
     return ModuleTarget(module, sample_shape, dtype, device, recompute)

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from recollect.core import Pullback, RecollectError, per_trial
+from recollect.products import matrix, product, rows
 from recollect.targets.mlp_gradient import ForwardPass, Layer, MLPPulled
 
 
@@ -17,7 +18,8 @@ class MLPTarget:
     """Linear layers with ReLU between them, biases optional on each.
 
     ``layers_of`` lists ``(weight name, bias name or None)`` per layer, input side first; names are those of the
-    network the parameters came from, so that both kinds of target speak of the same parameters.
+    network the parameters came from, so that both kinds of target speak of the same parameters. ``half`` takes the
+    products of hidden layers from half-precision operands (`recollect.products`); without autograd only.
     """
 
     def __init__(
@@ -25,12 +27,15 @@ class MLPTarget:
         params: dict[str, Tensor],
         layers_of: Sequence[tuple[str, str | None]],
         sample_shape: tuple[int, ...],
+        half: bool = False,
     ) -> None:
         self.params = {name: p.detach().clone() for name, p in params.items()}
         self.sample_shape = tuple(sample_shape)
+        self._names, self._half = tuple(layers_of), half
+        halves = [half] * (len(layers_of) - 1) + [False]
         self._chain = tuple(
-            Layer(weight, bias, self.params[weight], None if bias is None else self.params[bias])
-            for weight, bias in layers_of
+            Layer(weight, bias, matrix(self.params[weight], own), None if bias is None else self.params[bias], own)
+            for (weight, bias), own in zip(layers_of, halves, strict=True)
         )
 
     @classmethod
@@ -40,6 +45,7 @@ class MLPTarget:
         sample_shape: tuple[int, ...],
         dtype: torch.dtype | None = None,
         device: torch.device | None = None,
+        half: bool = False,
     ) -> MLPTarget:
         """Read the layers out of a module made of Flatten, Linear and ReLU, in the order they were defined."""
         leaves = [(name, part) for name, part in module.named_modules() if not list(part.children())]
@@ -50,40 +56,39 @@ class MLPTarget:
             for name, part in leaves
             if isinstance(part, nn.Linear)
         ]
-        return cls(params, layers_of, sample_shape)
+        return cls(params, layers_of, sample_shape, half)
 
     def in_subspace(self, basis: Float[Tensor, "d r"]) -> MLPTarget:
         """The same network on coefficients of ``basis``; the residual loses what the weights have outside of it."""
-        first = self._chain[0].weight_name
+        first = self._names[0][0]
         params = self.params | {first: self.params[first] @ basis}
-        names = [(layer.weight_name, layer.bias_name) for layer in self._chain]
-        return MLPTarget(params, names, (basis.shape[1],))
+        return MLPTarget(params, self._names, (basis.shape[1],), self._half)
 
     @property
     def widths(self) -> tuple[int, ...]:
         """Inputs, hidden units of each layer, outputs."""
-        return (self._chain[0].weight.shape[1], *(layer.weight.shape[0] for layer in self._chain))
+        return (self._chain[0].size[1], *(layer.size[0] for layer in self._chain))
 
     @property
     def first_weight(self) -> Float[Tensor, "h d"]:
-        return self._chain[0].weight
+        return self.params[self._names[0][0]]
 
     @property
     def layers(self) -> list[list[str]]:
-        pairs = ((layer.weight_name, layer.bias_name) for layer in self._chain)
-        return [[name for name in pair if name is not None] for pair in pairs]
+        return [[name for name in pair if name is not None] for pair in self._names]
 
     def linearise(
         self, x: Float[Tensor, "T m ..."], smoothing: Float[Tensor, " T"]
     ) -> tuple[Float[Tensor, "T m C"], Pullback]:
-        passed = ForwardPass(self._chain, smoothing, self.sample_shape, [x.flatten(2)], [], [])
-        z = x
+        passed = ForwardPass(self._chain, smoothing, self.sample_shape, [], [], [])
+        a, z = x.flatten(2), x
         for layer in self._chain:
-            passed.products.append(passed.inputs[-1] @ layer.weight.T)
+            passed.inputs.append(rows(a, layer.half))
+            passed.products.append(product(passed.inputs[-1], layer.weight.transposed))
             z = passed.products[-1] if layer.bias is None else passed.products[-1] + layer.bias
             if layer is not self._chain[-1]:
                 passed.slopes.append(torch.sigmoid(per_trial(smoothing, z) * z))
-                passed.inputs.append(_relu_with_slope(z, passed.slopes[-1]))
+                a = _relu_with_slope(z, passed.slopes[-1])
 
         def pullback(cotangent: Tensor, names: Collection[str] | None = None) -> MLPPulled:
             return MLPPulled(passed, passed.pull_back(cotangent), None if names is None else frozenset(names))

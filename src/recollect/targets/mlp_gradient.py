@@ -6,7 +6,7 @@ the pullback is ``delta_L = c``, ``delta_l = (delta_{l+1} W_{l+1}) * s_l``, ``G_
 
     r_l              = a_{l-1} G_l^T - (z_l - b_l) + (g_l - b_l)
     adj(delta_1)     = k_1 r_1, and going up: adj(delta_{l+1}) = k_{l+1} r_{l+1} + (adj(delta_l) * s_l) W_{l+1}^T
-    adj(z_l)         = adj(a_l) * s_l + alpha adj(delta_l) * delta_l * (1 - s_l)
+    adj(z_l)         = adj(a_l) * s_l + alpha (adj(delta_l) * s_l) * (delta_{l+1} W_{l+1}) * (1 - s_l)
     adj(a_{l-1})     = k_l delta_l G_l + (adj(z_l) - k_l delta_l) W_l
 
 The residual matrices ``theta - G`` are never formed: their products with ``a`` and ``delta`` follow from ``z`` and
@@ -25,16 +25,23 @@ from jaxtyping import Float
 from torch import Tensor
 
 from recollect.core import per_trial
+from recollect.products import Matrix, Rows, column_sums, matrix, product, rows, summed
 
 
 @dataclass(frozen=True)
 class Layer:
-    """One linear layer by the names of its parameters."""
+    """One linear layer by the names of its parameters; ``half``: how its products are taken."""
 
     weight_name: str
     bias_name: str | None
-    weight: Float[Tensor, "out in"]
+    weight: Matrix
     bias: Float[Tensor, " out"] | None
+    half: bool
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Outputs and inputs."""
+        return self.weight.stored.shape[0], self.weight.stored.shape[1]
 
 
 @dataclass(frozen=True)
@@ -44,16 +51,25 @@ class ForwardPass:
     layers: tuple[Layer, ...]
     smoothing: Float[Tensor, " T"]
     sample_shape: tuple[int, ...]
-    inputs: list[Float[Tensor, "T m in"]]
+    inputs: list[Rows]
     products: list[Float[Tensor, "T m out"]]
     slopes: list[Float[Tensor, "T m out"]]
 
-    def pull_back(self, cotangent: Float[Tensor, "T m C"]) -> list[Float[Tensor, "T m out"]]:
-        """``delta`` of every layer, input side first."""
-        deltas = [cotangent]
+    def pull_back(self, cotangent: Float[Tensor, "T m C"]) -> BackwardPass:
+        passed = BackwardPass([rows(cotangent, self.layers[-1].half)], [])
         for index in reversed(range(1, len(self.layers))):
-            deltas.insert(0, (deltas[0] @ self.layers[index].weight) * self.slopes[index - 1])
-        return deltas
+            passed.arriving.insert(0, product(passed.deltas[0], self.layers[index].weight))
+            delta = passed.arriving[0] * self.slopes[index - 1]
+            passed.deltas.insert(0, rows(delta, self.layers[index - 1].half))
+        return passed
+
+
+@dataclass(frozen=True)
+class BackwardPass:
+    """``delta`` of every layer and, for hidden ones, what arrives there before the slope: ``delta_{l+1} W_{l+1}``."""
+
+    deltas: list[Rows]
+    arriving: list[Float[Tensor, "T m out"]]
 
 
 @dataclass(frozen=True)
@@ -61,90 +77,97 @@ class MLPPulled:
     """`recollect.core.Pulled` for a chain of layers."""
 
     passed: ForwardPass
-    deltas: list[Float[Tensor, "T m out"]]
+    back: BackwardPass
     names: frozenset[str] | None
 
     @property
     def combined(self) -> dict[str, Tensor]:
         found: dict[str, Tensor] = {}
-        for layer, delta, a in zip(self.passed.layers, self.deltas, self.passed.inputs, strict=True):
+        for layer, delta, a in zip(self.passed.layers, self.back.deltas, self.passed.inputs, strict=True):
             if self.names is None or layer.weight_name in self.names:
-                found[layer.weight_name] = delta.transpose(1, 2) @ a
+                found[layer.weight_name] = summed(delta, a)
             if layer.bias_name is not None and (self.names is None or layer.bias_name in self.names):
-                found[layer.bias_name] = delta.sum(dim=1)
+                found[layer.bias_name] = column_sums(delta)
         return found
 
     def adjoint(
         self, weights: Mapping[str, float], total: Mapping[str, Tensor] | None = None
     ) -> tuple[Float[Tensor, "T m ..."], Float[Tensor, "T m C"]]:
         passed, layers = self.passed, self.passed.layers
-        summed = [
+        gradients = [
             self._summed(index, total) if layer.weight_name in weights else None for index, layer in enumerate(layers)
         ]
-        upward = self._delta_adjoints(weights, summed)
+        upward, cotangent_adjoint = self._delta_adjoints(weights, gradients)
         z_adjoint: Tensor | None = None  # the outputs themselves do not enter the residual
         for index in reversed(range(1, len(layers))):
-            input_adjoint = self._input_adjoint(index, z_adjoint, weights, summed[index])
-            slope, delta = passed.slopes[index - 1], self.deltas[index - 1]
-            bend = per_trial(passed.smoothing, slope) * upward[index - 1] * delta * (1 - slope)
+            input_adjoint = self._input_adjoint(index, z_adjoint, weights, gradients[index])
+            slope, arriving = passed.slopes[index - 1], self.back.arriving[index - 1]
+            bend = per_trial(passed.smoothing, slope) * upward[index - 1].values * arriving * (1 - slope)
             z_adjoint = bend if input_adjoint is None else input_adjoint * slope + bend
-        x_adjoint = self._input_adjoint(0, z_adjoint, weights, summed[0])
-        x_adjoint = torch.zeros_like(passed.inputs[0]) if x_adjoint is None else x_adjoint
-        return x_adjoint.unflatten(2, passed.sample_shape), upward[-1]
+        x_adjoint = self._input_adjoint(0, z_adjoint, weights, gradients[0])
+        x_adjoint = torch.zeros_like(passed.inputs[0].values) if x_adjoint is None else x_adjoint
+        return x_adjoint.unflatten(2, passed.sample_shape), cotangent_adjoint
 
     def _summed(self, index: int, total: Mapping[str, Tensor] | None) -> Summed:
-        layer, a, delta = self.passed.layers[index], self.passed.inputs[index], self.deltas[index]
+        layer, a, delta = self.passed.layers[index], self.passed.inputs[index], self.back.deltas[index]
         if total is not None:
             bias = None if layer.bias_name is None else total[layer.bias_name]
-            return Summed(a, delta, total[layer.weight_name], bias)
-        bias = None if layer.bias_name is None else delta.sum(dim=1)
-        m, width_in, width_out = a.shape[1], a.shape[2], delta.shape[2]
-        few = 2 * m * (width_in + width_out) < 3 * width_in * width_out
-        return Summed(a, delta, None if few else delta.transpose(1, 2) @ a, bias)
+            return Summed(a, delta, matrix(total[layer.weight_name], layer.half), bias)
+        bias = None if layer.bias_name is None else column_sums(delta)
+        m, (width_out, width_in) = a.stored.shape[1], layer.size
+        few = 2 * m * (width_in + width_out) < 3 * width_in * width_out and not layer.half
+        return Summed(a, delta, None if few else matrix(summed(delta, a), layer.half), bias)
 
-    def _delta_adjoints(self, weights: Mapping[str, float], summed: list[Summed | None]) -> list[Tensor]:
-        adjoints: list[Tensor] = []
+    def _delta_adjoints(
+        self, weights: Mapping[str, float], gradients: list[Summed | None]
+    ) -> tuple[list[Rows], Float[Tensor, "T m C"]]:
+        """``adj(delta_l) * s_l`` of every hidden layer, ready to be multiplied, and the cotangent's adjoint."""
+        upward: list[Rows] = []
+        adjoint = torch.zeros_like(self.passed.products[0])
         for index, layer in enumerate(self.passed.layers):
-            adjoint, own = None, summed[index]
+            own = gradients[index]
+            carried = product(upward[-1], layer.weight.transposed) if upward else None
             if own is not None:
                 factor = 2 * weights[layer.weight_name]
-                adjoint = own.times_inputs(self.passed.products[index], beta=-factor, alpha=factor)
+                adjoint = factor * (own.times_inputs() - self.passed.products[index])
                 if layer.bias is not None and own.bias is not None:
                     adjoint = adjoint + factor * (own.bias - layer.bias).unsqueeze(1)
-            if index > 0:
-                carried = (adjoints[-1] * self.passed.slopes[index - 1]) @ layer.weight.T
-                adjoint = carried if adjoint is None else adjoint + carried
-            adjoints.append(torch.zeros_like(self.deltas[index]) if adjoint is None else adjoint)
-        return adjoints
+                adjoint = adjoint if carried is None else adjoint + carried
+            elif carried is not None:
+                adjoint = carried
+            if index + 1 < len(self.passed.layers):
+                sloped = adjoint * self.passed.slopes[index]
+                upward.append(rows(sloped, self.passed.layers[index + 1].half))
+        return upward, adjoint
 
     def _input_adjoint(
         self, index: int, z_adjoint: Tensor | None, weights: Mapping[str, float], own: Summed | None
     ) -> Tensor | None:
-        layer, delta = self.passed.layers[index], self.deltas[index]
+        layer, delta = self.passed.layers[index], self.back.deltas[index]
         if own is None:
-            return None if z_adjoint is None else z_adjoint @ layer.weight
+            return None if z_adjoint is None else product(rows(z_adjoint, layer.half), layer.weight)
         factor = 2 * weights[layer.weight_name]
-        through = -factor * delta if z_adjoint is None else z_adjoint - factor * delta
-        return own.times_deltas(through @ layer.weight, alpha=factor)
+        through = -factor * delta.values if z_adjoint is None else z_adjoint - factor * delta.values
+        return product(rows(through, layer.half), layer.weight) + factor * own.times_deltas()
 
 
 @dataclass(frozen=True)
 class Summed:
     """A layer's ``G = delta^T a`` over all candidates, or the means to multiply by it without forming it."""
 
-    a: Float[Tensor, "T m in"]
-    delta: Float[Tensor, "T m out"]
-    matrix: Float[Tensor, "T out in"] | None
+    a: Rows
+    delta: Rows
+    gradient: Matrix | None
     bias: Float[Tensor, "T out"] | None
 
-    def times_inputs(self, start: Float[Tensor, "T m out"], beta: float, alpha: float) -> Float[Tensor, "T m out"]:
-        """``beta start + alpha a G^T``"""
-        if self.matrix is not None:
-            return torch.baddbmm(start, self.a, self.matrix.transpose(1, 2), beta=beta, alpha=alpha)
-        return torch.baddbmm(start, self.a @ self.a.transpose(1, 2), self.delta, beta=beta, alpha=alpha)
+    def times_inputs(self) -> Float[Tensor, "T m out"]:
+        """``a G^T``"""
+        if self.gradient is not None:
+            return product(self.a, self.gradient.transposed)
+        return (self.a.stored @ self.a.stored.mT) @ self.delta.stored
 
-    def times_deltas(self, start: Float[Tensor, "T m in"], alpha: float) -> Float[Tensor, "T m in"]:
-        """``start + alpha delta G``"""
-        if self.matrix is not None:
-            return torch.baddbmm(start, self.delta, self.matrix, alpha=alpha)
-        return torch.baddbmm(start, self.delta @ self.delta.transpose(1, 2), self.a, alpha=alpha)
+    def times_deltas(self) -> Float[Tensor, "T m in"]:
+        """``delta G``"""
+        if self.gradient is not None:
+            return product(self.delta, self.gradient)
+        return (self.delta.stored @ self.delta.stored.mT) @ self.a.stored

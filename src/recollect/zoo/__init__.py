@@ -1,6 +1,18 @@
 """Networks to practise on, and how to train them until they memorise."""
 
-from recollect.zoo.architectures import MLP, MLPArchitecture, build_network
+from recollect.zoo.architectures import MLP, Architecture, MLPArchitecture, build_network
+from recollect.zoo.convolution import ConvArchitecture, ConvNet
+from recollect.zoo.fitting import fitted
 from recollect.zoo.training import TrainingConfig, train
 
-__all__ = ["MLP", "MLPArchitecture", "TrainingConfig", "build_network", "train"]
+__all__ = [
+    "MLP",
+    "Architecture",
+    "ConvArchitecture",
+    "ConvNet",
+    "MLPArchitecture",
+    "TrainingConfig",
+    "build_network",
+    "fitted",
+    "train",
+]

@@ -1,13 +1,16 @@
-"""Networks to practise on: the papers' perceptrons, described by a few numbers that are saved beside the weights."""
+"""Networks to practise on, described by a few numbers that are saved beside the weights; the papers' perceptrons."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, PositiveInt, Tag
 from torch import Tensor, nn
+
+from recollect.zoo.convolution import ConvArchitecture, ConvNet
 
 
 class MLPArchitecture(BaseModel):
@@ -21,8 +24,9 @@ class MLPArchitecture(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     kind: Literal["mlp"] = "mlp"
-    hidden: tuple[int, ...] = Field(default=(1000, 1000), min_length=1)
-    outputs: int = Field(default=1, ge=1)
+    hidden: tuple[PositiveInt, ...] = Field(default=(1000, 1000), min_length=1)
+    outputs: PositiveInt | None = None
+    """Follows from the task when left out."""
     bias: Literal["first", "all", "none"] = "first"
     first_layer_scale: Annotated[float, Field(gt=0)] | Literal["standard"] = 1e-4
 
@@ -34,7 +38,7 @@ class MLP(nn.Module):
 
     def __init__(self, architecture: MLPArchitecture, sample_shape: tuple[int, ...]) -> None:
         super().__init__()
-        widths = (math.prod(sample_shape), *architecture.hidden, architecture.outputs)
+        widths = (math.prod(sample_shape), *architecture.hidden, architecture.outputs or 1)
         last = len(widths) - 2
         parts: list[nn.Module] = [nn.Flatten()]
         for index in range(last + 1):
@@ -47,14 +51,38 @@ class MLP(nn.Module):
         return self.layers(x)
 
 
-def build_network(architecture: MLPArchitecture, sample_shape: tuple[int, ...], seed: int) -> MLP:
-    """A freshly initialised network, in float64; the same seed gives the same weights on every device."""
+def _kind(architecture: object) -> str:
+    """What an architecture calls itself; files written before there were kinds describe perceptrons."""
+    if isinstance(architecture, Mapping):
+        return str(architecture.get("kind", "mlp"))
+    return getattr(architecture, "kind", "mlp")
+
+
+Architecture = Annotated[
+    Annotated[MLPArchitecture, Tag("mlp")] | Annotated[ConvArchitecture, Tag("conv")],
+    Discriminator(
+        _kind, custom_error_type="unknown_kind", custom_error_message="There is no such kind; choose 'mlp' or 'conv'"
+    ),
+]
+
+
+def build_network(architecture: Architecture, sample_shape: tuple[int, ...], seed: int) -> MLP | ConvNet:
+    """A freshly initialised network, in float64; the same seed gives the same weights on every device.
+
+    It has one output where the architecture leaves their number open.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        net = MLP(architecture, sample_shape).to(torch.float64)
+        net = _make(architecture, sample_shape).to(torch.float64)
         if architecture.first_layer_scale != "standard":
-            first = next(part for part in net.modules() if isinstance(part, nn.Linear))
+            first = next(part for part in net.modules() if isinstance(part, nn.Linear | nn.Conv2d))
             with torch.no_grad():
                 for parameter in first.parameters():
                     parameter.copy_(architecture.first_layer_scale * torch.randn_like(parameter))
     return net
+
+
+def _make(architecture: Architecture, sample_shape: tuple[int, ...]) -> MLP | ConvNet:
+    if isinstance(architecture, ConvArchitecture):
+        return ConvNet(architecture, sample_shape)
+    return MLP(architecture, sample_shape)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 import torch
 from jaxtyping import Float, Int
@@ -13,26 +14,27 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from recollect.core import RecollectError, next_pause
-from recollect.zoo.losses import LOSSES
-
-DTYPES = {"float32": torch.float32, "float64": torch.float64}
+from recollect.zoo.arithmetic import DTYPES, DtypeName, training_arithmetic
+from recollect.zoo.losses import LOSSES, LossName
 
 
 class TrainingConfig(BaseModel):
     """How the target is trained.
 
-    Published: full batch, lr 0.01, one million epochs, float64 (Haim 2022, section 5.1).
+    Published: full batch, lr 0.01, one million epochs, float64 (Haim 2022, section 5.1); lr 0.5 for several classes
+    (Buzaglo 2023, appendix B).
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    loss: Literal["logistic"] = "logistic"
+    loss: LossName = "logistic"
     lr: float = Field(default=0.01, gt=0)
     epochs: int = Field(default=1_000_000, ge=1)
     batch_size: int | None = Field(default=None, ge=1)
     weight_decay: float = Field(default=0.0, ge=0)
     stop_loss: float = Field(default=0.0, ge=0)
-    dtype: Literal["float32", "float64"] = "float64"
+    dtype: DtypeName = "float64"
+    """``tf32``: float32 with products rounded to TF32 on GPUs; plain float32 elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,22 @@ def train(
     x, y = x.to(device, dtype), y.to(device)
     start = dict(net.named_parameters()) if state is None else state.params
     params = {name: value.detach().to(device, dtype).clone() for name, value in start.items()}
-    epochs_done = 0 if state is None else state.epoch
+    with training_arithmetic(config.dtype, device):
+        progress = _until_done(net, params, x, y, config, seed, callbacks, 0 if state is None else state.epoch)
+    net.to(dtype).load_state_dict({name: value.cpu() for name, value in params.items()}, strict=False)
+    return progress
+
+
+def _until_done(
+    net: nn.Module,
+    params: dict[str, Tensor],
+    x: Tensor,
+    y: Tensor,
+    config: TrainingConfig,
+    seed: int,
+    callbacks: Sequence[TrainingCallback],
+    epochs_done: int,
+) -> Progress:
     run_epochs = _epoch_runner(net, params, x, y, config, seed)
     checks = [_EveryHundredth(config.epochs), *callbacks]
     progress = _measure(net, params, x, y, config, epochs_done)
@@ -86,15 +103,14 @@ def train(
         run_epochs(epochs_done, pause)
         epochs_done = pause
         progress = _measure(net, params, x, y, config, epochs_done)
-        if progress.loss != progress.loss:
+        if not math.isfinite(progress.loss):
             raise RecollectError(
-                f"training diverged before epoch {epochs_done} (the loss is not a number); lower training.lr, "
+                f"training diverged before epoch {epochs_done} (the loss is not finite); lower training.lr, "
                 f"now {config.lr}."
             )
         for check in checks:
             if epochs_done % check.every == 0 or epochs_done == config.epochs:
                 check(progress)
-    net.to(dtype).load_state_dict({name: value.cpu() for name, value in params.items()}, strict=False)
     return progress
 
 
@@ -141,7 +157,7 @@ def _descend(net: nn.Module, params: dict[str, Tensor], x: Tensor, y: Tensor, co
     """``theta <- theta - lr (grad mean loss + wd theta)``, in place."""
     leaves = {name: value.detach().requires_grad_() for name, value in params.items()}
     with torch.enable_grad():
-        loss = LOSSES[config.loss](functional_call(net, leaves, (x,)), y).mean()
+        loss = LOSSES[config.loss].per_sample(functional_call(net, leaves, (x,)), y).mean()
     grads = torch.autograd.grad(loss, list(leaves.values()))
     values = list(params.values())
     with torch.no_grad():
@@ -171,6 +187,6 @@ def _measure(
     net: nn.Module, params: dict[str, Tensor], x: Tensor, y: Tensor, config: TrainingConfig, epoch: int
 ) -> Progress:
     outputs = functional_call(net, params, (x,))
-    loss = LOSSES[config.loss](outputs, y).mean()
-    error = (outputs[:, 0] * y <= 0).double().mean()
+    loss = LOSSES[config.loss].per_sample(outputs, y).mean()
+    error = LOSSES[config.loss].wrong(outputs, y).double().mean()
     return Progress(epoch, float(loss), float(error), params)

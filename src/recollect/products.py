@@ -1,0 +1,104 @@
+"""How matrix products are taken: in the precision of the values, or from half-precision operands with scales.
+
+TF32 rounds the operands of a product to 10 bits of mantissa and sums in float32. Half precision has the same 10 bits;
+what it lacks is range. Dividing every candidate's row by a power of two of its own brings it into range and rounds
+nothing, so a product of halves summed in float32 is about as accurate as TF32, at twice the rate and half the traffic.
+Operands are at most 1, so a product over k terms is at most k: no product of fewer than 65,504 terms can overflow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Rows:
+    """One row per candidate, stored divided by ``scale`` where there is one."""
+
+    stored: Float[Tensor, "T m k"]
+    scale: Float[Tensor, "T m 1"] | None = None
+
+    @property
+    def values(self) -> Float[Tensor, "T m k"]:
+        return self.stored if self.scale is None else self.stored.float() * self.scale
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A matrix that all trials share, or one for each; stored divided by ``scale`` where there is one."""
+
+    stored: Float[Tensor, "*T rows columns"]
+    scale: Tensor | None = None
+
+    @property
+    def transposed(self) -> Matrix:
+        return Matrix(self.stored.mT, self.scale)
+
+
+def rows(values: Float[Tensor, "T m k"], half: bool) -> Rows:
+    if not half:
+        return Rows(values)
+    scale = _power_of_two(values.abs().amax(dim=-1, keepdim=True))
+    return Rows((values / scale).half(), scale)
+
+
+def matrix(values: Float[Tensor, "*T rows columns"], half: bool) -> Matrix:
+    if not half:
+        return Matrix(values)
+    scale = _power_of_two(values.abs().amax(dim=-1, keepdim=True).amax(dim=-2, keepdim=True))
+    return Matrix((values / scale).half(), scale)
+
+
+def product(left: Rows, right: Matrix) -> Float[Tensor, "T m columns"]:
+    """``left @ right`` for every trial; both must be stored alike."""
+    if left.scale is not None and right.scale is not None:
+        return _product_of_halves(left.stored, right.stored).float() * (left.scale * right.scale)
+    # A column or a row as a matrix is no work for a matrix product, and fuses with what is around it.
+    if right.stored.shape[-1] == 1:
+        return (left.stored * right.stored.mT).sum(dim=-1, keepdim=True)
+    if right.stored.shape[-2] == 1:
+        return left.stored * right.stored
+    return left.stored @ right.stored
+
+
+def summed(delta: Rows, a: Rows) -> Float[Tensor, "T out in"]:
+    """``delta^T a``, summed over candidates. Half-precision rows are first brought to one scale per trial."""
+    if delta.scale is None or a.scale is None:
+        return delta.values.mT @ a.values
+    scale = delta.scale * a.scale
+    common = scale.amax(dim=1, keepdim=True)
+    weighted = (a.stored.float() * (scale / common)).half()
+    return _summed_in_float(delta.stored.mT, weighted) * common
+
+
+def column_sums(delta: Rows) -> Float[Tensor, "T k"]:
+    """Rows summed over candidates; as a product, which reads them once and at full speed."""
+    if delta.scale is None:
+        return delta.stored.sum(dim=1)
+    common = delta.scale.amax(dim=1, keepdim=True)
+    weights = (delta.scale / common).half()
+    return (_summed_in_float(weights.mT, delta.stored) * common).squeeze(1)
+
+
+def _product_of_halves(left: Float[Tensor, "T m k"], right: Tensor) -> Float[Tensor, "T m columns"]:
+    """In half precision, summed in float32."""
+    if left.device.type == "cpu":  # sums halves in half precision; float32 does what GPUs do
+        return (left.float() @ right.float()).half()
+    if right.ndim == 3:
+        return torch.bmm(left, right)
+    return torch.mm(left.flatten(0, 1), right).unflatten(0, left.shape[:2])
+
+
+def _summed_in_float(left: Float[Tensor, "T k m"], right: Float[Tensor, "T m n"]) -> Float[Tensor, "T k n"]:
+    """In float32: a sum over candidates has no bound that is close, they may be all alike or cancel."""
+    if left.device.type == "cpu":
+        return left.float() @ right.float()
+    return torch.bmm(left, right, out_dtype=torch.float32)
+
+
+def _power_of_two(largest: Tensor) -> Tensor:
+    return torch.exp2(torch.ceil(torch.log2(largest.clamp_min(1e-20))))

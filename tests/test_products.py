@@ -1,0 +1,81 @@
+"""Half-precision products with scales: against float64, for rows of very different sizes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.cases import NETWORKS, SAMPLE_SHAPE, trials
+from torch import Tensor
+
+from recollect.objectives import KKT
+from recollect.products import matrix, product, rows, summed
+from recollect.targets import MLPTarget
+
+HALF_STEP = 2.0**-11
+"""What rounding to 10 bits of mantissa may change, relative; TF32 has the same."""
+
+
+def draw(*shape: int, seed: int) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def row_errors(found: Tensor, wanted: Tensor) -> Tensor:
+    return (found.double() - wanted).norm(dim=-1) / wanted.norm(dim=-1)
+
+
+@settings(deadline=None, max_examples=30)
+@given(exponents=st.lists(st.integers(-45, 45), min_size=5, max_size=5), seed=st.integers(0, 1000))
+def test_rows_of_any_size_keep_their_accuracy(exponents: list[int], seed: int) -> None:
+    sizes = 2.0 ** torch.tensor(exponents, dtype=torch.float32)
+    left, right = draw(2, 5, 64, seed=seed) * sizes[None, :, None], draw(64, 32, seed=seed + 1)
+    found = product(rows(left, half=True), matrix(right, half=True))
+    assert float(row_errors(found, left.double() @ right.double()).max()) < 2 * HALF_STEP
+
+
+def test_scales_are_powers_of_two_and_round_nothing() -> None:
+    left = draw(2, 5, 64, seed=0).half().float() * 2.0**-30
+    assert torch.equal(rows(left, half=True).values, left)
+
+
+def test_sums_over_candidates_of_different_sizes() -> None:
+    sizes = 10.0 ** torch.linspace(-6, 3, 40)
+    delta, a = draw(2, 40, 8, seed=0) * sizes[None, :, None], draw(2, 40, 6, seed=1) * sizes.flip(0)[None, :, None]
+    found = summed(rows(delta, half=True), rows(a, half=True))
+    wanted = delta.double().mT @ a.double()
+    assert float((found - wanted).norm() / wanted.norm()) < 2 * HALF_STEP
+
+
+def test_what_is_not_finite_stays_so_and_in_its_row() -> None:
+    left = draw(1, 3, 8, seed=0)
+    left[0, 1, 2] = torch.inf
+    found = product(rows(left, half=True), matrix(draw(8, 4, seed=1), half=True))
+    assert found[0, [0, 2]].isfinite().all()
+    assert not found[0, 1].isfinite().any()
+
+
+def test_a_row_of_zeros_stays_zero() -> None:
+    assert torch.equal(rows(torch.zeros(1, 2, 4), half=True).values, torch.zeros(1, 2, 4))
+
+
+@pytest.mark.parametrize("weights", [None, (1.0, 0.0, 0.0)])
+@pytest.mark.parametrize("chunk", [None, 16])
+def test_the_gradient_in_half_precision_is_as_good_as_rounding_allows(
+    weights: tuple[float, ...] | None, chunk: int | None
+) -> None:
+    net, many = NETWORKS["two hidden layers, all biases"](), trials(m=48)
+    sizes = 10.0 ** torch.linspace(-4, 0, 48, dtype=torch.float64)
+    x, duals = many.x.detach() * sizes[None, :, None, None, None], many.duals.detach() * sizes.flip(0)
+    exact, half = (
+        MLPTarget.from_module(net, SAMPLE_SHAPE, dtype, half=dtype is torch.float32)
+        for dtype in (torch.float64, torch.float32)
+    )
+    objective = KKT(48, many.smoothing, many.dual_min, weights, chunk=chunk)
+    wanted, wanted_own = objective.gradient(exact, x, many.labels, {"duals": duals})
+    single = KKT(48, many.smoothing.float(), many.dual_min.float(), weights, chunk=chunk)
+    found, found_own = single.gradient(half, x.float(), many.labels, {"duals": duals.float()})
+    # Differences of large numbers (G - theta) lose some of the 11 bits.
+    assert float(row_errors(found.flatten(2), wanted.flatten(2)).median()) < 20 * HALF_STEP
+    assert float((found - wanted).norm() / wanted.norm()) < 20 * HALF_STEP
+    assert float((found_own["duals"] - wanted_own["duals"]).norm() / wanted_own["duals"].norm()) < 20 * HALF_STEP
