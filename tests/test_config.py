@@ -172,7 +172,7 @@ def test_a_value_never_brings_other_keys_along(text: str) -> None:
         ("model.hidden=[16, 0]", "model.hidden.1: input should be greater than 0 (got 0)"),
         ("model.hiden=[3]", "unknown key 'model.hiden'; did you mean 'hidden'?"),
         ("model.kernel=3", "unknown key 'model.kernel'; valid keys there: kind, hidden, outputs, bias"),
-        ("model.kind=cnn", "model: there is no such kind; choose 'mlp' or 'conv'"),
+        ("model.kind=cnn", "model: there is no such kind; choose 'mlp', 'conv', 'group_conv' or 'deep_set'"),
         ("model.kind=5", "model: there is no such kind"),
         ("model=5", "model: input should be"),
         ("model={kind = 'conv', kernal = 5}", "unknown key 'model.kernal'; did you mean 'kernel'?"),

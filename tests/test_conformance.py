@@ -6,10 +6,12 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tests.cases import NETWORKS, SAMPLE_SHAPE, Trials, trials
+from tests.cases import NETWORKS, SAMPLE_SHAPE, Trials
+from tests.cases import trials as some_trials
 from tests.references import kkt_loss, published_output
 from torch import Tensor, nn
 
+from recollect.memory import AtOnce
 from recollect.objectives import KKT, ActivationMaximisation
 from recollect.priors import Box, dual_floor, dual_floor_gradient
 from recollect.targets import MLPTarget, ModuleTarget, as_target
@@ -44,7 +46,7 @@ def reference_loss(net: nn.Module, given: Trials, layer_weights: tuple[float, ..
 @pytest.mark.parametrize("kind", TARGETS)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_kkt_agrees_with_double_backward(name: str, kind: str) -> None:
-    net, given = NETWORKS[name](), trials()
+    net, given = NETWORKS[name](), some_trials()
     layer_weights = weights_for(net)
     expected = reference_loss(net, given, layer_weights)
     found = engine_loss(TARGETS[kind](net), given, layer_weights)
@@ -59,7 +61,7 @@ def test_kkt_agrees_with_double_backward(name: str, kind: str) -> None:
 @pytest.mark.parametrize("kind", TARGETS)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_adjoint_agrees_with_autograd_through_the_loss(name: str, kind: str, counted: str) -> None:
-    net, given = NETWORKS[name](), trials()
+    net, given = NETWORKS[name](), some_trials()
     depth = len(weights_for(net))
     chosen = {"all": weights_for(net), "first": (1.0, *[0.0] * (depth - 1)), "last": (*[0.0] * (depth - 1), 1.0)}
     target = TARGETS[kind](net)
@@ -78,7 +80,7 @@ def test_the_adjoint_agrees_with_autograd_through_the_loss(name: str, kind: str,
 @pytest.mark.parametrize("m", [2, 6, 40])
 def test_few_and_many_candidates_take_different_ways_to_the_same_gradient(m: int) -> None:
     """With few candidates m x m products stand in for the summed gradients; at 6 the layers differ in what they do."""
-    net, given = NETWORKS["two hidden layers, all biases"](), trials(m)
+    net, given = NETWORKS["two hidden layers, all biases"](), some_trials(m)
     target = MLPTarget.from_module(net, SAMPLE_SHAPE)
     objective = KKT(m, given.smoothing, given.dual_min)
     total = torch.stack(
@@ -90,13 +92,17 @@ def test_few_and_many_candidates_take_different_ways_to_the_same_gradient(m: int
     assert relative(own["duals"], expected[1]) < 1e-10
 
 
-@pytest.mark.parametrize("chunk", [1, 4, 6, 100])
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("trials", [None, 1, 2])
+@pytest.mark.parametrize("chunk", [None, 1, 4, 6, 100])
 @pytest.mark.parametrize("kind", TARGETS)
-def test_chunks_do_not_change_the_gradient(kind: str, chunk: int) -> None:
-    net, given = NETWORKS["two hidden layers, all biases"](), trials()
+def test_groups_and_chunks_do_not_change_the_gradient(
+    kind: str, chunk: int | None, trials: int | None, keep: bool
+) -> None:
+    net, given = NETWORKS["two hidden layers, all biases"](), some_trials()
     target, duals = TARGETS[kind](net), {"duals": given.duals.detach()}
     whole = KKT(given.x.shape[1], given.smoothing, given.dual_min)
-    chunked = replace(whole, chunk=chunk)
+    chunked = replace(whole, at_once=AtOnce(trials, chunk, keep))
     expected, found = (
         objective.gradient(target, given.x.detach(), given.labels, duals) for objective in (whole, chunked)
     )
@@ -107,7 +113,7 @@ def test_chunks_do_not_change_the_gradient(kind: str, chunk: int) -> None:
 
 
 def test_prior_gradients_by_hand_agree_with_autograd() -> None:
-    given, box = trials(), Box(weight=0.7)
+    given, box = some_trials(), Box(weight=0.7)
     assert torch.allclose(box.gradient(given.x), torch.autograd.grad(box(given.x).sum(), given.x)[0], rtol=1e-12)
     floor = torch.autograd.grad(dual_floor(given.duals, given.dual_min).sum(), given.duals)[0]
     assert torch.allclose(dual_floor_gradient(given.duals, given.dual_min), floor, rtol=1e-12)
@@ -115,7 +121,7 @@ def test_prior_gradients_by_hand_agree_with_autograd() -> None:
 
 @pytest.mark.parametrize("kind", TARGETS)
 def test_a_layer_with_weight_zero_does_not_count(kind: str) -> None:
-    net, given = NETWORKS["two hidden layers, all biases"](), trials()
+    net, given = NETWORKS["two hidden layers, all biases"](), some_trials()
     found = engine_loss(TARGETS[kind](net), given, (1.0, 0.0, 0.0))
     expected = reference_loss(net, given, (1.0, 0.0, 0.0))
     assert relative(found, expected) < 1e-9
@@ -125,7 +131,7 @@ def test_a_layer_with_weight_zero_does_not_count(kind: str) -> None:
 
 def test_gradient_agrees_with_finite_differences() -> None:
     """With a smooth network (large slopes removed) the analytic gradient is that of the loss itself."""
-    net, given = NETWORKS["linear"](), trials()
+    net, given = NETWORKS["linear"](), some_trials()
     target = MLPTarget.from_module(net, SAMPLE_SHAPE)
     analytic = torch.autograd.grad(engine_loss(target, given, None).sum(), given.duals)[0]
     step = 1e-6
@@ -143,7 +149,7 @@ def test_gradient_agrees_with_finite_differences() -> None:
 
 @pytest.mark.parametrize("kind", TARGETS)
 def test_a_trial_alone_equals_the_trial_in_a_batch(kind: str) -> None:
-    net, given = NETWORKS["two hidden layers, all biases"](), trials()
+    net, given = NETWORKS["two hidden layers, all biases"](), some_trials()
     target = TARGETS[kind](net)
     together = engine_loss(target, given, None)
     grads = torch.autograd.grad(together.sum(), given.x)[0]
@@ -162,7 +168,7 @@ def test_a_trial_alone_equals_the_trial_in_a_batch(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", TARGETS)
 def test_activation_maximisation_agrees_with_the_network(kind: str) -> None:
-    net, given = NETWORKS["two hidden layers, first bias"](), trials()
+    net, given = NETWORKS["two hidden layers, first bias"](), some_trials()
     terms = ActivationMaximisation(given.smoothing)(TARGETS[kind](net), given.x, given.labels, {})
     for t, alpha in enumerate(given.smoothing.tolist()):
         x = given.x[t].detach().requires_grad_()
@@ -178,7 +184,7 @@ def test_targets_agree_on_the_zoo_network_and_are_chosen_by_themselves() -> None
 
     net = build_network(MLPArchitecture(hidden=(6, 4), bias="all"), SAMPLE_SHAPE, seed=3)
     assert isinstance(as_target(net, SAMPLE_SHAPE), MLPTarget)
-    given = trials()
+    given = some_trials()
     first, *others = [engine_loss(make(net), given, None) for make in TARGETS.values()]
     assert all(relative(other, first) < 1e-9 for other in others)
 
@@ -199,7 +205,7 @@ def test_functional_relu_gets_the_smooth_derivative() -> None:
                 x = call(linear(x))
             return linears[-1](x)
 
-    net, given = Own(), trials()
+    net, given = Own(), some_trials()
     assert isinstance(as_target(net, SAMPLE_SHAPE), ModuleTarget)
     found = engine_loss(ModuleTarget(net, SAMPLE_SHAPE), given, None)
     expected = engine_loss(ModuleTarget(net.parts, SAMPLE_SHAPE), given, None)
@@ -210,7 +216,7 @@ def test_functional_relu_gets_the_smooth_derivative() -> None:
 
 def test_residual_vanishes_at_a_known_solution() -> None:
     """theta built as a combination of its own gradient: a linear network w = (1/m) sum lambda_i y_i x_i."""
-    given = trials()
+    given = some_trials()
     x, duals = given.x.detach(), given.duals.detach().abs() + 1
     m = x.shape[1]
     combined = (duals[0] * given.labels) @ x[0].flatten(1) / m

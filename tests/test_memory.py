@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from torch.utils._pytree import tree_leaves
 from recollect.build import build_problem
 from recollect.config import AttackConfig, TrialSettings
 from recollect.core import RecollectError
-from recollect.memory import chunk_within, step_bytes
+from recollect.memory import AtOnce, step_bytes, within
 from recollect.objectives import KKT
 from recollect.problem import initial_state
 from recollect.stepping import step
@@ -45,10 +46,12 @@ class LiveBytes(TorchDispatchMode):
         self.now -= self.sizes.pop(key, 0)
 
 
-def measured(attack: AttackConfig, hidden: tuple[int, ...], shape: tuple[int, ...]) -> int:
+def measured(attack: AttackConfig, hidden: tuple[int, ...], shape: tuple[int, ...], at_once: AtOnce) -> int:
     net = build_network(MLPArchitecture(hidden=hidden, bias="none"), shape, seed=0)
     with LiveBytes() as memory:
         problem = build_problem(net, shape, attack, seed=0, device=CPU)
+        assert isinstance(problem.objective, KKT)
+        problem = replace(problem, objective=replace(problem.objective, at_once=at_once))
         state = initial_state(problem)
         memory.peak = memory.now
         for _ in range(2):
@@ -57,39 +60,55 @@ def measured(attack: AttackConfig, hidden: tuple[int, ...], shape: tuple[int, ..
 
 
 @pytest.mark.parametrize(
-    ("hidden", "shape", "m", "trials", "chunk"),
+    ("hidden", "shape", "m", "trials", "at_once"),
     [
-        ((300, 300), (3, 16, 16), 300, 2, None),
-        ((300, 300), (3, 16, 16), 300, 4, 64),
-        ((40, 40), (1, 28, 28), 800, 2, None),
-        ((500, 500), (1, 14, 14), 100, 1, None),
-        ((200, 100, 50), (1, 28, 28), 400, 3, 50),
-        ((200,), (1, 20, 20), 600, 1, None),
+        ((300, 300), (3, 16, 16), 300, 2, AtOnce()),
+        ((300, 300), (3, 16, 16), 300, 4, AtOnce(trials=1)),
+        ((300, 300), (3, 16, 16), 300, 4, AtOnce(candidates=64)),
+        ((300, 300), (3, 16, 16), 300, 1, AtOnce(candidates=64, keep_products=False)),
+        ((40, 40), (1, 28, 28), 800, 2, AtOnce()),
+        ((500, 500), (1, 14, 14), 100, 1, AtOnce()),
+        ((200, 100, 50), (1, 28, 28), 400, 3, AtOnce(candidates=50)),
+        ((200, 100, 50), (1, 28, 28), 400, 3, AtOnce(1, 50)),
+        ((200,), (1, 20, 20), 600, 1, AtOnce()),
+        ((800, 800), (1, 14, 14), 800, 1, AtOnce(candidates=100)),
+        ((800, 800), (1, 14, 14), 800, 1, AtOnce(candidates=100, keep_products=False)),
     ],
 )
 def test_the_estimate_is_within_a_quarter_of_the_peak(
-    hidden: tuple[int, ...], shape: tuple[int, ...], m: int, trials: int, chunk: int | None
+    hidden: tuple[int, ...], shape: tuple[int, ...], m: int, trials: int, at_once: AtOnce
 ) -> None:
-    attack = AttackConfig(candidates=m, steps=5, precision="fp32", chunk=chunk, trials=(TrialSettings(),) * trials)
+    attack = AttackConfig(candidates=m, steps=5, precision="fp32", trials=(TrialSettings(),) * trials)
     widths = (torch.Size(shape).numel(), *hidden, 1)
-    assert step_bytes(widths, trials, m, chunk) == pytest.approx(measured(attack, hidden, shape), rel=0.25)
+    peak = measured(attack, hidden, shape, at_once)
+    assert step_bytes(widths, trials, m, at_once) == pytest.approx(peak, rel=0.25)
 
 
-def test_the_chunk_is_the_largest_half_that_fits() -> None:
-    widths, trials, m = (784, 300, 300, 1), 2, 1000
-    whole, half, quarter = (step_bytes(widths, trials, m, chunk) for chunk in (None, 500, 250))
-    assert chunk_within(whole, widths, trials, m) is None
-    assert chunk_within(max(half, quarter), widths, trials, m) in (None, 500)
-    found = chunk_within(quarter, widths, trials, m)
-    assert step_bytes(widths, trials, m, found) <= quarter
+def test_the_choices_go_from_cheap_to_small() -> None:
+    found, choice = [], AtOnce()
+    while choice is not None:
+        found.append((choice.trials, choice.candidates, choice.keep_products))
+        choice = choice.smaller(trials=2, candidates=16)
+    assert found == [
+        (None, None, True), (1, None, True), (1, 8, True), (1, 4, True), (1, 2, True), (1, 2, False), (1, 1, False),
+    ]  # fmt: skip
+
+
+def test_the_first_choice_that_fits_is_taken() -> None:
+    widths, trials, m = (784, 300, 300, 1), 4, 1000
+    whole = step_bytes(widths, trials, m)
+    assert within(whole, widths, trials, m) == AtOnce()
+    fewer = within(whole - 1, widths, trials, m)
+    assert fewer.trials == 2
+    assert step_bytes(widths, trials, m, fewer) < whole
     with pytest.raises(RecollectError, match="use fewer trials or candidates"):
-        chunk_within(10_000, widths, trials, m)
+        within(10_000, widths, trials, m)
 
 
-def test_a_memory_limit_in_words_chooses_the_chunk() -> None:
+def test_a_memory_limit_in_words_chooses_what_is_done_at_once() -> None:
     net = build_network(MLPArchitecture(hidden=(300, 300)), (1, 28, 28), seed=0)
     for limit, chunked in (("10GiB", False), ("9 MB", True)):
         attack = AttackConfig.model_validate({"candidates": 400, "steps": 5, "memory_limit": limit})
         objective = build_problem(net, (1, 28, 28), attack, seed=0, device=CPU).objective
         assert isinstance(objective, KKT)
-        assert (objective.chunk is not None) == chunked
+        assert (objective.at_once.candidates is not None) == chunked

@@ -85,7 +85,7 @@ def test_a_description_without_a_kind_is_that_of_a_perceptron(saved: RunFolder) 
     [
         ({"format": 2, "news": 1}, "has model format 2, this version of recollect reads 1; use the version"),
         ({"sampel_shape": [1]}, "unknown key 'sampel_shape'; did you mean 'sample_shape'?"),
-        ({"architecture": {"kind": "cnn"}}, "architecture: there is no such kind; choose 'mlp' or 'conv'"),
+        ({"architecture": {"kind": "cnn"}}, "architecture: there is no such kind; choose 'mlp', 'conv', 'group_conv'"),
         ({"architecture": {"kind": "conv", "kernal": 3}}, "key 'architecture.kernal'; did you mean 'kernel'?"),
         ({"architecture": {"kind": "conv", "kernel": 3}}, "model.kernel = 3 is larger than the images of 2 x 3"),
         ({"sample_shape": "wide"}, "sample_shape"),

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.cases import NETWORKS, SAMPLE_SHAPE, trials
 from torch import Tensor
 
+from recollect.memory import AtOnce
 from recollect.objectives import KKT
 from recollect.products import matrix, product, rows, summed
 from recollect.targets import MLPTarget
@@ -60,9 +61,9 @@ def test_a_row_of_zeros_stays_zero() -> None:
 
 
 @pytest.mark.parametrize("weights", [None, (1.0, 0.0, 0.0)])
-@pytest.mark.parametrize("chunk", [None, 16])
+@pytest.mark.parametrize(("chunk", "keep"), [(None, True), (16, True), (16, False)])
 def test_the_gradient_in_half_precision_is_as_good_as_rounding_allows(
-    weights: tuple[float, ...] | None, chunk: int | None
+    weights: tuple[float, ...] | None, chunk: int | None, keep: bool
 ) -> None:
     net, many = NETWORKS["two hidden layers, all biases"](), trials(m=48)
     sizes = 10.0 ** torch.linspace(-4, 0, 48, dtype=torch.float64)
@@ -71,9 +72,10 @@ def test_the_gradient_in_half_precision_is_as_good_as_rounding_allows(
         MLPTarget.from_module(net, SAMPLE_SHAPE, dtype, half=dtype is torch.float32)
         for dtype in (torch.float64, torch.float32)
     )
-    objective = KKT(48, many.smoothing, many.dual_min, weights, chunk=chunk)
+    at_once = AtOnce(candidates=chunk, keep_products=keep)
+    objective = KKT(48, many.smoothing, many.dual_min, weights, at_once=at_once)
     wanted, wanted_own = objective.gradient(exact, x, many.labels, {"duals": duals})
-    single = KKT(48, many.smoothing.float(), many.dual_min.float(), weights, chunk=chunk)
+    single = KKT(48, many.smoothing.float(), many.dual_min.float(), weights, at_once=at_once)
     found, found_own = single.gradient(half, x.float(), many.labels, {"duals": duals.float()})
     # Differences of large numbers (G - theta) lose some of the 11 bits.
     assert float(row_errors(found.flatten(2), wanted.flatten(2)).median()) < 20 * HALF_STEP

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -58,3 +59,30 @@ def test_two_processes_give_the_result_of_one(tmp_path: Path, kind: str, chunk: 
         assert torch.allclose(two[name][:1].double(), value[:1].double(), rtol=1e-8, atol=1e-11), name
     assert torch.equal(one["labels"], two["labels"])
     assert torch.equal(one["diverged"], two["diverged"])
+
+
+def test_the_command_line_under_torchrun_gives_what_it_gives_alone(tmp_path: Path) -> None:
+    small = ["--set", "training.epochs=300", "--set", "attack.steps=30", "--set", "attack.candidates=11"]
+    small += ["--set", "model.hidden=[20]", "--precision", "fp64", "--device", "cpu", "--json"]
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "recollect"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    found = {}
+    for name, program in {"alone": [sys.executable, "-m", "recollect"], "together": launch}.items():
+        out = tmp_path / name
+        ended = subprocess.run(
+            [*program, "demo", "--out", str(out), *small], env=environment, capture_output=True, text=True, timeout=120
+        )
+        assert ended.returncode == 0, ended.stderr
+        assert json.loads(ended.stdout)["candidates"] == 11
+        found[name] = load_file(out / "candidates.safetensors")
+    for name, value in found["alone"].items():
+        assert torch.allclose(found["together"][name].double(), value.double(), rtol=1e-5, atol=1e-7), name
+
+
+def test_a_mistake_under_torchrun_is_one_sentence(tmp_path: Path) -> None:
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "recollect"]
+    ended = subprocess.run(
+        [*launch, "reproduce", "haim-cifar", "--out", str(tmp_path / "no")], capture_output=True, text=True, timeout=120
+    )
+    assert ended.returncode != 0
+    assert ended.stderr.count("there is no preset 'haim-cifar'") == 1

@@ -151,7 +151,7 @@ def test_compiled_steps_give_the_same_trials(caplog) -> None:
 
 
 def test_without_a_compiler_the_run_goes_on(monkeypatch: pytest.MonkeyPatch, caplog) -> None:
-    def broken(function):
+    def broken(function, dynamic):
         def refuse(state):
             raise RuntimeError("no compiler here")
 
@@ -164,21 +164,22 @@ def test_without_a_compiler_the_run_goes_on(monkeypatch: pytest.MonkeyPatch, cap
     assert "going on without: no compiler here" in caplog.text
 
 
-def test_out_of_memory_halves_the_chunk_until_it_fits(monkeypatch: pytest.MonkeyPatch, caplog) -> None:
+def test_out_of_memory_means_less_at_once_until_it_fits(monkeypatch: pytest.MonkeyPatch, caplog) -> None:
     expected = solve(problem(GOOD, OTHER))
     original, tried = stepping.stepper, []
 
     def small_device(attempt: Problem, state):
         assert isinstance(attempt.objective, KKT)
-        tried.append(attempt.objective.chunk)
-        if attempt.objective.chunk is None or attempt.objective.chunk > 1:
+        choice = attempt.objective.at_once
+        tried.append((choice.trials, choice.candidates, choice.keep_products))
+        if choice.keep_products:
             raise torch.OutOfMemoryError("the device is full")
         return original(attempt, state)
 
     monkeypatch.setattr(stepping, "stepper", small_device)
     found = solve(problem(GOOD, OTHER))
-    assert tried == [None, 3, 1]
-    assert caplog.text.count("out of memory on cpu") == 2
+    assert tried == [(None, None, True), (1, None, True), (1, 3, True), (1, 1, True), (1, 1, False)]
+    assert caplog.text.count("out of memory on cpu, going on with less at once") == 4
     assert torch.allclose(found.variables["x"], expected.variables["x"], rtol=1e-9, atol=1e-12)
 
 

@@ -25,8 +25,8 @@ def test_smooth_relu_has_the_derivatives_of_softplus(alpha: float) -> None:
 
 
 def test_mlp_target_names_what_it_cannot_do() -> None:
-    net = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8, 1))
-    with pytest.raises(RecollectError, match="found Conv2d at '0'; use the module target"):
+    net = nn.Sequential(nn.Conv2d(1, 2, 3), nn.Tanh(), nn.Flatten(), nn.Linear(8, 1))
+    with pytest.raises(RecollectError, match="found Tanh at '1'; use the module target"):
         MLPTarget.from_module(net, (1, 4, 4))
     assert isinstance(as_target(net, (1, 4, 4)), ModuleTarget)
 

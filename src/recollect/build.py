@@ -4,31 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
-from recollect.candidates import Pixels, RowSpace, signal_basis
+from recollect.build_parts import SPACES, Search, Settings, attacked, optimiser_for, priors_for
 from recollect.config import AttackConfig
-from recollect.core import Candidates, Objective, RecollectError, Target, TrialRng
-from recollect.memory import chunk_within
+from recollect.core import Objective, RecollectError, Target, TrialRng
+from recollect.memory import AtOnce, footprint_of, within
 from recollect.objectives import KKT, ActivationMaximisation
 from recollect.objectives.cotangents import TASKS, Task, balanced_labels
 from recollect.objectives.kkt import parameter_weights
-from recollect.optimisers import Momentum
-from recollect.priors import Box
 from recollect.problem import Problem
 from recollect.sharing import own_part, shared, sum_across
-from recollect.targets import MLPTarget, as_target
+from recollect.targets import MLPTarget, SymmetrisedTarget, as_target, is_perceptron
 
 _LONG_RUN = 1e14
 """Weights times candidates times steps: some minutes on two CPU cores, half a minute on a large GPU."""
 
-Settings = dict[str, Tensor]
-"""Each trial setting as a ``[T]`` tensor."""
 
-
-def _kkt(attack: AttackConfig, settings: Settings, task: Task) -> Objective:
+def _kkt(attack: AttackConfig, settings: Settings, task: Task, at_once: AtOnce) -> Objective:
     return KKT(
         candidates=attack.candidates,
         smoothing=settings["smoothing"],
@@ -37,17 +33,17 @@ def _kkt(attack: AttackConfig, settings: Settings, task: Task) -> Objective:
         floor_weight=attack.dual_floor_weight,
         direction=task.margin,
         free_sign=task.free_sign,
-        chunk=attack.chunk,
+        at_once=at_once,
         total=sum_across(),
     )
 
 
-def _activation(attack: AttackConfig, settings: Settings, task: Task) -> Objective:
-    del attack
+def _activation(attack: AttackConfig, settings: Settings, task: Task, at_once: AtOnce) -> Objective:
+    del attack, at_once
     return ActivationMaximisation(settings["smoothing"], task.activation)
 
 
-OBJECTIVES: dict[str, Callable[[AttackConfig, Settings, Task], Objective]] = {
+OBJECTIVES: dict[str, Callable[[AttackConfig, Settings, Task, AtOnce], Objective]] = {
     "kkt": _kkt,
     "activation": _activation,
 }
@@ -79,72 +75,87 @@ def build_problem(
     attack = attack.model_copy(update={"trials": tuple(attack.trials[index] for index in share)})
     dtype = torch.float64 if attack.precision == "fp64" else torch.float32
     half = attack.precision == "fp16" and attack.method == "kkt" and device.type == "cuda"
-    target = as_target(net, sample_shape, attack.target, dtype, device, attack.recompute, half)
+    target = as_target(attacked(net, attack), sample_shape, attack.target, dtype, device, attack.recompute, half)
     outputs = _outputs_of(target, dtype, device)
     task = _task(attack, outputs)
     parameter_weights(target, attack.layer_weights)
-    settings = {
-        name: torch.tensor([getattr(trial, name) for trial in attack.trials], dtype=dtype, device=device)
-        for name in type(attack.trials[0]).model_fields
-    }
-    candidates: Candidates = Pixels(attack.candidates, target.sample_shape, settings["init_scale"])
-    if attack.space == "row":
-        basis = signal_basis(_mlp(target).first_weight, attack.max_rank, multiple=8)
-        shape, scale = target.sample_shape, settings["init_scale"]
-        candidates = RowSpace(attack.candidates, shape, scale, basis, attack.exposed_share, half)
-        target = _mlp(target).in_subspace(basis)
+    rng = TrialRng(seed, tuple(share), dtype, device, own_part(attack.candidates))
+    search = Search.of(net, sample_shape, attack, rng, half)
+    candidates, target = SPACES[attack.space](search, target)
+    compiled = _worth_compiling(attack, target)
+    at_once = _at_once(attack, target, half, compiled and device.type == "cuda")
     return Problem(
         target=target,
-        objective=OBJECTIVES[attack.method](_within_memory(attack, target), settings, task),
+        objective=OBJECTIVES[attack.method](attack, search.settings, task, at_once),
         candidates=candidates,
-        optimiser=Momentum({"x": settings["lr_x"], "duals": settings["lr_duals"]}, attack.momentum),
+        optimiser=optimiser_for(search, candidates),
         labels=balanced_labels(attack.candidates, outputs)[own_part(attack.candidates)].to(device),
-        rng=TrialRng(seed, tuple(share), dtype, device, own_part(attack.candidates)),
+        rng=rng,
         steps=attack.steps,
-        priors={"box": Box(attack.box_weight)} if attack.box_weight else {},
+        priors=priors_for(search),
         schedule=attack.schedule,
         precision=attack.precision,
-        compiled=_worth_compiling(attack, target),
+        compiled=compiled,
         stall=attack.stall,
+        memory_limit=attack.memory_limit,
         total=sum_across(),
     )
 
 
 def _worth_compiling(attack: AttackConfig, target: Target) -> bool:
     """Compiling takes half a minute and saves a tenth or more; the choice depends on the configuration alone."""
+    if attack.space == "dip":  # torch.compile gets gradients of grouped convolutions wrong on the CPU (2.13)
+        return False
     if attack.compile != "auto" or shared():
         return attack.compile == "on"
     weights = sum(parameter.numel() for parameter in target.params.values())
-    work = attack.steps * len(attack.trials) * attack.candidates * weights
-    return isinstance(target, MLPTarget) and attack.method == "kkt" and work > _LONG_RUN
+    inner, moves = _inside(target)
+    work = attack.steps * len(attack.trials) * attack.candidates * moves * weights
+    by_hand = isinstance(inner, MLPTarget) and attack.method == "kkt"
+    return by_hand and work > _LONG_RUN
 
 
-def _within_memory(attack: AttackConfig, target: Target) -> AttackConfig:
-    if attack.memory_limit is None or attack.chunk is not None or not isinstance(target, MLPTarget):
-        return attack
+def _at_once(attack: AttackConfig, target: Target, half: bool, compiled: bool) -> AtOnce:
+    asked = AtOnce(attack.trials_at_once, attack.chunk)
+    inner, moves = _inside(target)
+    if attack.memory_limit is None or asked != AtOnce() or not is_perceptron(inner):
+        return asked
     own = own_part(attack.candidates)
-    size = 8 if attack.precision == "fp64" else 4
-    chunk = chunk_within(attack.memory_limit, target.widths, len(attack.trials), own.stop - own.start, size)
-    return attack.model_copy(update={"chunk": chunk})
+    footprint = footprint_of(8 if attack.precision == "fp64" else 4, half, compiled)
+    rows = moves * (own.stop - own.start)
+    found = within(attack.memory_limit, inner.widths, len(attack.trials), rows, footprint)
+    return found if found.candidates is None else replace(found, candidates=max(1, found.candidates // moves))
 
 
-def _mlp(target: Target) -> MLPTarget:
-    if not isinstance(target, MLPTarget):
-        raise RecollectError(
-            "the row space is that of an MLP's first layer, this network is no plain MLP; use --set attack.space=full."
-        )
-    return target
+def _inside(target: Target) -> tuple[Target, int]:
+    """What an average over a group averages, and how many rows it makes of a candidate."""
+    return (target.inner, target.group.size) if isinstance(target, SymmetrisedTarget) else (target, 1)
 
 
 def first_layer_rows(net: nn.Module, sample_shape: tuple[int, ...]) -> Tensor:
     """Weight visualisation (Haim 2022, section 5.4): rows of the first layer, ``[1, units, *sample]``."""
-    first = next((part for part in net.modules() if isinstance(part, nn.Linear)), None)
-    if first is None or first.in_features != math.prod(sample_shape):
-        raise RecollectError(
-            f"weight visualisation needs a first Linear layer that sees all {math.prod(sample_shape)} inputs; "
-            "this network has none."
-        )
+    reason, first = why_no_rows(net, sample_shape), _first_linear(net)
+    if reason is not None or first is None:
+        raise RecollectError(str(reason))
     return first.weight.detach().float().reshape(1, -1, *sample_shape)
+
+
+def why_no_rows(net: nn.Module, sample_shape: tuple[int, ...]) -> str | None:
+    """Why a network's first weights cannot be taken for samples, in a sentence; None where they can."""
+    first = _first_linear(net)
+    if first is not None and first.in_features == math.prod(sample_shape):
+        return None
+    return (
+        f"weight visualisation needs a first Linear layer that sees all {math.prod(sample_shape)} inputs; "
+        "this network has none."
+    )
+
+
+def _first_linear(net: nn.Module) -> nn.Linear | None:
+    """The first layer with weights, unless it is a convolution."""
+    kinds = nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d
+    first = next((part for part in net.modules() if isinstance(part, kinds)), None)
+    return first if isinstance(first, nn.Linear) else None
 
 
 def _task(attack: AttackConfig, outputs: int) -> Task:

@@ -34,17 +34,23 @@ class Trace:
 
 @dataclass
 class Checkpoint:
-    """Saves the whole state, at most once in ``seconds``, so that a killed run goes on where it was."""
+    """Saves the whole state, at most once in ``seconds``, so that a killed run goes on where it was.
+
+    A state so large that saving it takes long is saved less often: a twentieth of the time is enough.
+    """
 
     folder: RunFolder
     every: int
     seconds: float
     _last: float = field(default_factory=time.monotonic)
+    _took: float = 0.0
 
     def __call__(self, snapshot: Snapshot) -> None:
-        if time.monotonic() - self._last >= self.seconds:
+        started = time.monotonic()
+        if started - self._last >= max(self.seconds, 19 * self._took):
             self.folder.write_tensors(CHECKPOINT, _flattened(snapshot.state))
             self._last = time.monotonic()
+            self._took = self._last - started
 
 
 def read_checkpoint(folder: RunFolder, parts: Sequence[Problem]) -> State | None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import torch
 import typer
 
-from recollect import __version__, pipeline
+from recollect import __version__, experiments
 from recollect.check import check_network
 from recollect.check.show import show_findings
 from recollect.cli_options import (
@@ -39,11 +38,13 @@ from recollect.config import Config, DataConfig, parse_config, read_config, read
 from recollect.core import RecollectError
 from recollect.datasets import training_data
 from recollect.devices import resolve_devices
+from recollect.experiments import Experiment
 from recollect.networks import load_source
 from recollect.presets import load_preset, preset_names
 from recollect.progress import Narrator
-from recollect.show import show_dry_run, show_presets, show_run
-from recollect.stages.run import Run
+from recollect.show import show_dry_run, show_experiment, show_presets
+from recollect.stages.following import follow
+from recollect.team import team
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -71,7 +72,9 @@ def demo(
 
 @app.command(epilog="Example: recollect reproduce haim-cifar10 --set training.epochs=100000 --device cuda")
 def reproduce(
-    name: Annotated[str, typer.Argument(help="A preset; 'recollect presets' lists them.")] = "",
+    name: Annotated[
+        str, typer.Argument(help="A preset ('recollect presets' lists them), or a configuration file (.toml).")
+    ] = "",
     out: Out = None,
     overrides: Overrides = None,
     resume: Resume = None,
@@ -214,23 +217,21 @@ def match(
 ) -> None:
     """Judge the candidates of a run again, with other data or another rule."""
     narrator = Narrator(quiet=as_json)
-    run = pipeline.resume(run_folder, narrator, _command())
+    run = experiments.resume(run_folder, narrator, _command())
     config = parse_config(to_toml(run.config), str(run_folder / "config.toml"), overrides or [])
     if config.model_copy(update={"match": run.config.match, "data": run.config.data}) != run.config:
         raise RecollectError(
             "'recollect match' can change match and data alone, the search is done; leave out other --set."
         )
     config = updated(config, {"data": _reference(config.data, data, task, n, holdout)}, "options")
-    run = replace(run, config=config)
-    pipeline.judge_again(run)
-    show_run(run, as_json)
+    show_experiment(experiments.judge_again(run, config), as_json)
 
 
 @app.command()
 def report(run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]) -> None:
     """Write RUN/report.html anew from what the run folder holds."""
-    run = pipeline.resume(run_folder, Narrator(), _command())
-    pipeline.report_again(run)
+    run = experiments.resume(run_folder, Narrator(), _command())
+    experiments.report_again(run)
     print(run.folder.path / "report.html")
 
 
@@ -255,14 +256,16 @@ def _experiment(
 ) -> None:
     if resume is not None:
         return _go_on(resume, out, overrides, dry_run, as_json, device, {"--overwrite": overwrite})
-    return _begin(load_preset(name, _with_device(overrides, device)), "reproduce", out, overwrite, dry_run, as_json)
+    changes = _with_device(overrides, device)
+    config = read_config(Path(name), changes) if name.endswith(".toml") else load_preset(name, changes)
+    return _begin(config, "reproduce", out, overwrite, dry_run, as_json)
 
 
 def _begin(config: Config, plan: str, out: Path | None, overwrite: bool, dry_run: bool, as_json: bool) -> None:
     if dry_run:
         return show_dry_run(config, as_json)
     folder = Path("runs") / config.name if out is None else out
-    return _finish(pipeline.start(config, folder, plan, Narrator(quiet=as_json), _command(), overwrite), as_json)
+    return _finish(experiments.start(config, folder, plan, Narrator(quiet=as_json), _command(), overwrite), as_json)
 
 
 def _go_on(
@@ -276,7 +279,7 @@ def _go_on(
 ) -> None:
     """A run is gone on with as it was started; an option that would be ignored is refused."""
     given = [option for option, value in refused.items() if value]
-    run = pipeline.resume(resume, Narrator(quiet=as_json), _command(), device)
+    run = experiments.resume(resume, Narrator(quiet=as_json), _command(), device)
     given += ["--out"] if out is not None and out.resolve() != resume.resolve() else []
     given += ["--set"] if parse_config(to_toml(run.config), str(resume), overrides or []) != run.config else []
     if given:
@@ -286,14 +289,14 @@ def _go_on(
     return show_dry_run(run.config, as_json) if dry_run else _finish(run, as_json)
 
 
-def _finish(run: Run, as_json: bool) -> None:
+def _finish(run: Experiment, as_json: bool) -> None:
     _go(run)
-    show_run(run, as_json)
+    show_experiment(run, as_json)
 
 
-def _go(run: Run) -> None:
+def _go(run: Experiment) -> None:
     try:
-        pipeline.go(run)
+        experiments.go(run)
     except KeyboardInterrupt:
         command = shlex.join(["recollect", sys.argv[1], "--resume", str(run.folder.path)])
         print(f"Interrupted. Go on with: {command}", file=sys.stderr)
@@ -351,6 +354,14 @@ def _command() -> str:
 
 def main() -> None:
     """Entry point: a user's mistake is one sentence and exit code 2."""
+    with team() as leads:
+        if leads:
+            _lead()
+        else:
+            follow()
+
+
+def _lead() -> None:
     try:
         app()
     except RecollectError as error:

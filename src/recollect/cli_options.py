@@ -25,12 +25,12 @@ Device = Annotated[
     typer.Option("--device", help="auto, cpu, cuda, cuda:N; several, cuda:0,cuda:1, or cuda:all share the trials."),
 ]
 Precision = Annotated[
-    str | None, typer.Option("--precision", help="Of the search: tf32 (GPUs; float32 elsewhere), fp32 or fp64.")
+    str | None, typer.Option("--precision", help="Of the search: fp16, tf32 (on GPUs, float32 elsewhere), fp32, fp64.")
 ]
 MemoryLimit = Annotated[
     str | None,
     typer.Option(
-        "--memory-limit", metavar="SIZE", help="Memory for a step, such as 8GiB; candidates go in chunks that fit."
+        "--memory-limit", metavar="SIZE", help="Memory for a step, such as 8GiB; what does not fit goes in parts."
     ),
 ]
 Module = Annotated[

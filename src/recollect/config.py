@@ -13,9 +13,11 @@ import torch
 from pydantic import BaseModel, ByteSize, ConfigDict, Field, ValidationError, model_validator
 
 from recollect.config_errors import explain
+from recollect.config_methods import AsymmetryConfig, DeepPriorConfig, GroupChoice, SameGDConfig
 from recollect.core import RecollectError
-from recollect.overrides import apply_override, kinds_first
+from recollect.overrides import apply_override, kinds_first, put
 from recollect.problem import Precision
+from recollect.series.axes import SeriesAxis, require_free
 from recollect.zoo.architectures import Architecture, MLPArchitecture
 from recollect.zoo.training import TrainingConfig
 
@@ -28,7 +30,7 @@ class DataConfig(_Section):
     """Which samples the network was trained on, and which ones of the same kind it never saw."""
 
     name: str = "sample"
-    """A standard name, the toy set ``circle``, or a path to the user's own data."""
+    """A standard name, one of the toy sets ``circle`` and ``clouds``, or a path to the user's own data."""
     task: str = "odd_even"
     classes: int | None = Field(default=None, ge=2)
     """For the task ``classes``: keep the samples of the first so many labels; all labels when left out."""
@@ -42,8 +44,8 @@ class DataConfig(_Section):
     def _classes_belong_to_their_task(self) -> DataConfig:
         if self.classes is not None and self.task != "classes":
             raise ValueError(f"classes = {self.classes} needs task = 'classes'; set it, or leave classes out")
-        if self.name == "circle" and self.task == "classes":
-            raise ValueError("the circle has labels of +-1, not classes; leave out task = 'classes'")
+        if self.name in ("circle", "clouds") and self.task == "classes":
+            raise ValueError(f"the {self.name} has labels of +-1, not classes; leave out task = 'classes'")
         return self
 
 
@@ -116,11 +118,13 @@ class AttackConfig(_Section):
     schedule: Literal["constant", "cosine"] = "constant"
     precision: Precision = "tf32"
     """``fp16``: half-precision operands scaled row by row, as accurate as ``tf32``, on GPUs and for plain MLPs."""
+    optimiser: Literal["momentum", "adam", "same_gd"] = "momentum"
     momentum: float = Field(default=0.9, ge=0, lt=1)
     compile: Literal["auto", "on", "off"] = "auto"
     """torch.compile fuses what lies between matrix products; ``auto`` does so where a run is long enough to repay."""
-    space: Literal["full", "row"] = "full"
-    """``row``: search the row space of an MLP's first layer, at most ``max_rank`` directions above the noise."""
+    space: Literal["full", "row", "dip"] = "full"
+    """``row``: search the row space of an MLP's first layer, at most ``max_rank`` directions above the noise.
+    ``dip``: candidates are what a convolutional network makes of noise, its weights are searched (deep image prior)."""
     max_rank: int = Field(default=512, ge=1)
     exposed_share: float = Field(default=0.125, gt=0, le=1)
     """Share of the candidates, those of largest norm, on which the box prior acts in the row space; 1 is exact."""
@@ -128,15 +132,22 @@ class AttackConfig(_Section):
     """Trials that would move by less than this share of their size in a fiftieth of all steps stop; 0: never."""
     recompute: bool = False
     """Gradient checkpointing for networks that are no plain MLP: less memory, more time."""
+    trials_at_once: int | None = Field(default=None, ge=1)
+    """Trials worked on together within a step; fewer need less memory and hardly more time. All when left out."""
     chunk: int | None = Field(default=None, ge=1)
     """Candidates of a trial worked on at once; fewer need less memory and more time. All when left out."""
     memory_limit: ByteSize | None = None
-    """Chooses the chunk for an MLP, such as "8GiB"; other networks get a smaller chunk when memory runs out."""
+    """Such as "8GiB": chooses how much an MLP works on at once; other networks do with less when they run out."""
     layer_weights: tuple[float, ...] | None = None
     """Weight of each layer's residual, input side first; all 1 when left out, as published."""
     dual_floor_weight: float = Field(default=5.0, ge=0)
     box_weight: float = Field(default=1.0, ge=0)
     """0 switches the prior off, for data that are not images."""
+    group: GroupChoice = "model"
+    """The symmetry that ``same_gd`` and ``asymmetry`` work against."""
+    same_gd: SameGDConfig = SameGDConfig()
+    dip: DeepPriorConfig = DeepPriorConfig()
+    asymmetry: AsymmetryConfig = AsymmetryConfig()
     trials: tuple[TrialSettings, ...] = Field(default=(TrialSettings(),), min_length=1)
     search: SearchConfig | None = None
     """Random settings instead of ``trials``; in a run folder they have been drawn and stand in ``trials``."""
@@ -153,6 +164,8 @@ class MatchConfig(_Section):
     ssim_window: int = Field(default=3, ge=1)
     scaling: Literal["stretch", "clamp"] = "stretch"
     radius: float = Field(default=0.05, gt=0)
+    group: GroupChoice = "model"
+    """Samples that it moves into one another count as one."""
     distil_min_dual: float = Field(default=0.0, ge=0)
     distil_radius: float = Field(default=0.03, ge=0)
 
@@ -174,6 +187,8 @@ class Config(_Section):
     attack: AttackConfig = AttackConfig()
     baselines: dict[str, AttackConfig] = Field(default_factory=dict)
     match: MatchConfig = MatchConfig()
+    series: tuple[SeriesAxis, ...] = ()
+    """What several runs vary; one axis or a grid. Everything else is the same for all of them."""
 
 
 def read_config(path: Path, overrides: Sequence[str] = ()) -> Config:
@@ -197,12 +212,22 @@ def parse_config(text: str, origin: str, overrides: Sequence[str] = ()) -> Confi
     resolved = config.model_dump(mode="json")
     for override in kinds_first(overrides):
         apply_override(resolved, override)
-    return _validated(resolved, "--set")
+    changed = _validated(resolved, "--set")
+    require_free(changed.series, overrides)
+    return changed
 
 
 def updated(config: Config, sections: Mapping[str, Mapping[str, Any] | None], origin: str) -> Config:
     """The same run with whole sections replaced, checked as if they had stood in the file."""
     return _validated(config.model_dump(mode="json") | dict(sections), origin)
+
+
+def with_settings(config: Config, settings: Mapping[str, Any], origin: str) -> Config:
+    """The same run with other values at ``path.to.key``, checked as if they had stood in the file."""
+    resolved = config.model_dump(mode="json")
+    for path in kinds_first(settings):
+        put(resolved, path, settings[path], origin)
+    return _validated(resolved, origin)
 
 
 def _validated(raw: Mapping[str, Any], origin: str) -> Config:
@@ -229,7 +254,8 @@ COMPLETE = "# complete: every value of the run is above\n"
 
 
 def to_toml(config: Config) -> str:
-    return tomli_w.dumps(config.model_dump(mode="json", exclude_none=True)) + COMPLETE
+    unused = None if config.series else {"series"}
+    return tomli_w.dumps(config.model_dump(mode="json", exclude_none=True, exclude=unused)) + COMPLETE
 
 
 def read_run_config(path: Path) -> Config:

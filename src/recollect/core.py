@@ -30,6 +30,11 @@ class Pulled(Protocol):
         """``G = sum_i <c_i, dPhi(x_i)/dtheta>`` per named parameter, ``[T, *parameter]``, differentiable."""
         ...
 
+    @property
+    def taken(self) -> list[Tensor]:
+        """What `Target.linearise` need not compute again for the same candidates; empty where nothing is kept."""
+        ...
+
     def adjoint(
         self, weights: Mapping[str, float], total: Mapping[str, Tensor] | None = None
     ) -> tuple[Float[Tensor, "T m ..."], Float[Tensor, "T m C"]]:
@@ -68,11 +73,12 @@ class Target(Protocol):
         ...
 
     def linearise(
-        self, x: Float[Tensor, "T m ..."], smoothing: Float[Tensor, " T"]
+        self, x: Float[Tensor, "T m ..."], smoothing: Float[Tensor, " T"], taken: Sequence[Tensor] = ()
     ) -> tuple[Float[Tensor, "T m C"], Pullback]:
         """Outputs at the candidates, and the pullback of cotangents to the parameters.
 
-        Both can be differentiated with respect to ``x``; the derivative of ReLU is
+        ``taken`` is what an earlier pass over the same candidates left in `Pulled.taken`, if anything. Outputs and
+        pullback can be differentiated with respect to ``x``; the derivative of ReLU is
         ``sigmoid(smoothing * z)`` everywhere, its value is unchanged (Haim 2022, appendix B.2).
         """
         ...
@@ -112,6 +118,11 @@ class Candidates(Protocol):
         """m, over all processes."""
         ...
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Its variables."""
+        ...
+
     def init(self, rng: TrialRng) -> Variables: ...
 
     def inputs(self, variables: Variables) -> Float[Tensor, "T m ..."]:
@@ -127,9 +138,16 @@ class Candidates(Protocol):
         ...
 
     def pull(
-        self, inputs_gradient: Tensor, sample_gradient: Tensor | None = None, which: Int[Tensor, "T k"] | None = None
+        self,
+        variables: Variables,
+        inputs_gradient: Tensor,
+        sample_gradient: Tensor | None = None,
+        which: Int[Tensor, "T k"] | None = None,
     ) -> Variables:
-        """Gradients of its variables, from those with respect to inputs and, where a prior acts, exposed samples."""
+        """Gradients of its variables at their values, from those with respect to inputs and to exposed samples.
+
+        The latter are given where a prior acts.
+        """
         ...
 
     def for_trials(self, chosen: Int[Tensor, " k"]) -> Self: ...

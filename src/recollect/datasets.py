@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from recollect.config import Config
 from recollect.core import RecollectError
-from recollect.data import TaskData, circle, heldout_set, load, training_set
+from recollect.data import TaskData, circle, clouds, heldout_set, load, training_set
 from recollect.data.sources import STANDARD_NAMES
 
 
@@ -14,6 +14,8 @@ def training_data(config: Config) -> TaskData:
         raise RecollectError("no data were named; give them with --data, or as [data] in the configuration.")
     if data.name == "circle":
         return circle(20 if data.n is None else data.n)
+    if data.name == "clouds":
+        return clouds(20 if data.n is None else data.n)
     return training_set(load(data.name, "train"), data.task, data.n, data.classes)
 
 
@@ -22,6 +24,8 @@ def heldout_data(config: Config, training: TaskData) -> TaskData | None:
     data = config.data
     if data is None or data.name == "circle":
         return None
+    if data.name == "clouds" and data.holdout is None:
+        return clouds(1000 if data.holdout_count is None else data.holdout_count, held_out=True)
     if data.holdout is None and data.name not in STANDARD_NAMES:
         return None
     source = load(data.name if data.holdout is None else data.holdout, "test")

@@ -34,9 +34,9 @@ class DryRun:
         return (
             f"{to_toml(self.config)}\n"
             f"# device   {self.device}\n"
-            f"# memory   about {_size(cost.attack_bytes)} for the attack\n"
-            f"# training about {_duration(cost.train_seconds)}\n"
-            f"# attack   about {_duration(cost.attack_seconds)}"
+            f"# memory   about {readable_size(cost.attack_bytes)} for the attack\n"
+            f"# training about {readable_duration(cost.train_seconds)}\n"
+            f"# attack   about {readable_duration(cost.attack_seconds)}"
         )
 
 
@@ -62,7 +62,8 @@ def rehearse(config: Config) -> Rehearsal:
         return build_problems(ready.net, ready.sample_shape, attack, config.seed, devices)[0]
 
     for baseline in config.baselines.values():
-        build(baseline)
+        if baseline.method != "weights":  # where weights cannot be looked at, that baseline is skipped
+            build(baseline)
     return replace(ready, problem=build(config.attack))
 
 
@@ -109,7 +110,7 @@ def describe(config: Config) -> DryRun:
     )
 
 
-def _size(count: float) -> str:
+def readable_size(count: float) -> str:
     for unit in ("bytes", "KiB", "MiB", "GiB"):
         if count < 1024 or unit == "GiB":
             return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
@@ -117,7 +118,7 @@ def _size(count: float) -> str:
     raise AssertionError
 
 
-def _duration(seconds: float) -> str:
+def readable_duration(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:

@@ -10,10 +10,10 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from recollect.config import AttackConfig, Config
-from recollect.memory import step_bytes
+from recollect.memory import footprint_of, step_bytes
 from recollect.objectives import KKT
 from recollect.problem import Problem
-from recollect.targets import MLPTarget
+from recollect.targets import is_perceptron
 from recollect.zoo.arithmetic import DTYPES, training_arithmetic
 
 _LAUNCH_SECONDS = {"cpu": 3e-4, "cuda": 2e-4}
@@ -56,9 +56,10 @@ def attack_bytes(problem: Problem) -> int:
     target, trials = problem.target, len(problem.rng.trials)
     size = torch.finfo(problem.rng.dtype).bits // 8
     m, values = problem.candidates.candidates, torch.Size(target.sample_shape).numel()
-    if isinstance(target, MLPTarget):
-        chunk = problem.objective.chunk if isinstance(problem.objective, KKT) else None
-        return step_bytes(target.widths, trials, m, chunk, size)
+    if is_perceptron(target):
+        at_once = problem.objective.at_once if isinstance(problem.objective, KKT) else None
+        compiled = problem.compiled and problem.rng.device.type == "cuda"
+        return step_bytes(target.widths, trials, m, at_once, footprint_of(size, target.half, compiled))
     parameters = sum(p.numel() for p in target.params.values())
     return size * (trials * (20 * m * values + 4 * parameters) + parameters)
 

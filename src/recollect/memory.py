@@ -1,50 +1,132 @@
-"""How much memory a step of the KKT attack on an MLP needs, and which chunk of candidates fits a limit."""
+"""How much of a step is worked on at once, how much memory that takes, and which choice fits a limit."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from recollect.core import RecollectError
 
 
+@dataclass(frozen=True)
+class AtOnce:
+    """Trials and candidates of a trial that are worked on together; None is all.
+
+    Trials do not interact: in groups they cost no more. Candidates do: in chunks each is passed over twice. With
+    ``keep_products`` the second pass finds the matrix products of the first one; without, it takes them again.
+    """
+
+    trials: int | None = None
+    candidates: int | None = None
+    keep_products: bool = True
+
+    def smaller(self, trials: int, candidates: int) -> AtOnce | None:
+        """The next choice that needs less memory, cheapest first; None when there is none."""
+        if (self.trials or trials) > 1:
+            return replace(self, trials=(self.trials or trials) // 2)
+        chunk = self.candidates or candidates
+        if self.keep_products and chunk <= max(1, candidates // _CHUNKS_KEPT):
+            return replace(self, keep_products=False)
+        return replace(self, candidates=chunk // 2) if chunk > 1 else None
+
+
+_CHUNKS_KEPT = 8
+"""So many chunks, then products are no longer kept: smaller ones would save little beside what is kept."""
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """Bytes that a step holds at its peak for each hidden unit and each value of a candidate, and per number."""
+
+    unit: float
+    value: float
+    number: int
+    updates: float
+    """Copies of all candidates that the update makes; a compiled one makes none."""
+
+
+EAGER = Footprint(unit=25.6, value=9.6, number=4, updates=4)
+"""Fitted to peaks measured on the CPU, where tests hold it."""
+
+_COMPILED = Footprint(unit=17.7, value=10.4, number=4, updates=0)
+_COMPILED_HALF = Footprint(unit=12.8, value=4.1, number=2, updates=0)
+"""Fitted to peaks of compiled steps on an NVIDIA H200."""
+
+
+def footprint_of(bytes_per_value: int, half: bool, compiled: bool) -> Footprint:
+    """Of a step in this precision; ``half``: products of half-precision operands; ``compiled``: fused, on a GPU."""
+    if half:
+        return _COMPILED_HALF if compiled else EAGER
+    chosen, times = _COMPILED if compiled else EAGER, bytes_per_value // 4
+    return Footprint(times * chosen.unit, times * chosen.value, times * chosen.number, chosen.updates)
+
+
 def step_bytes(
-    widths: Sequence[int], trials: int, candidates: int, chunk: int | None = None, bytes_per_value: int = 4
+    widths: Sequence[int],
+    trials: int,
+    candidates: int,
+    at_once: AtOnce | None = None,
+    footprint: Footprint = EAGER,
 ) -> int:
     """Peak of one step: weights, candidates with their momentum, and the larger of what gradient and update hold.
 
-    The update holds four more copies of the candidates; the gradient 6.4 copies of a chunk's hidden activations, 2.4 of
-    its candidates, and the summed gradients or the m x m products that stand in for them. The two broken numbers are
-    fitted to measured peaks; tests hold the estimate to them.
+    The gradient holds what its chunk needs, and summed gradients or the m x m products that stand in for them.
 
     >>> step_bytes((784, 256, 256, 1), trials=2, candidates=60) // 2**20
     4
     """
+    at_once = AtOnce() if at_once is None else at_once
+    together = min(at_once.trials or trials, trials)
+    chunk = min(at_once.candidates or candidates, candidates)
     values, hidden = widths[0], sum(widths[1:-1])
-    sizes = [width_in * width_out for width_in, width_out in pairwise(widths)]
-    samples, at_once = trials * candidates * values, min(chunk or candidates, candidates)
-    if at_once < candidates:
-        coupling = 3 * trials * sum(sizes)
-    else:
-        few = [2 * candidates * (a + b) < 3 * a * b for a, b in pairwise(widths)]
-        coupling = trials * sum(2 * candidates**2 if f else size for f, size in zip(few, sizes, strict=True))
-    gradient = trials * at_once * (6.4 * hidden + 2.4 * values) + coupling
-    return int(bytes_per_value * (sum(sizes) + 2 * samples + max(4 * samples, gradient)))
+    word = max(4, footprint.number)
+    weights = sum(a * b for a, b in pairwise(widths))
+    samples = trials * candidates * values
+    gradient = together * chunk * (footprint.unit * hidden + footprint.value * values)
+    gradient += together * _coupling(widths, candidates, chunk, footprint)
+    if chunk < candidates:
+        gradient += word * together * candidates * values / 2  # of the chunks that are done, on average
+        if at_once.keep_products:
+            # Products with a single output are sums, and never kept.
+            kept = hidden + sum(widths[1:-2]) + (widths[-2] if widths[-1] > 1 else 0)
+            gradient += footprint.number * together * candidates * kept
+    if together < trials:
+        gradient += word * samples / 2
+    stored = word * weights + (footprint.number * weights if footprint.number < 4 else 0)
+    return int(stored + 2 * word * samples + max(footprint.updates * word * samples, gradient))
 
 
-def chunk_within(
-    limit: int, widths: Sequence[int], trials: int, candidates: int, bytes_per_value: int = 4
-) -> int | None:
-    """The largest chunk, by halving, whose step fits; None when all candidates at once do."""
-    chunk, least = candidates, math.inf
-    while chunk >= 1:
-        asked = None if chunk == candidates else chunk
-        needed = step_bytes(widths, trials, candidates, asked, bytes_per_value)
-        if needed <= limit:
-            return asked
-        chunk, least = chunk // 2, min(least, needed)
-    raise RecollectError(
-        f"{trials} trials of {candidates} candidates need at least {least / 2**20:.1f} MiB, the limit is "
-        f"{limit / 2**20:.1f} MiB; use fewer trials or candidates, or a higher attack.memory_limit."
+def _coupling(widths: Sequence[int], candidates: int, chunk: int, footprint: Footprint) -> float:
+    """Bytes of what couples the candidates of a trial."""
+    word = max(4, footprint.number)
+    sizes = [(a, b) for a, b in pairwise(widths)]
+    if chunk < candidates:
+        return 3 * word * sum(a * b for a, b in sizes)
+    if footprint.number < 4:
+        return (word + footprint.number) * sum(a * b for a, b in sizes)
+    few = [2 * candidates * (a + b) < 3 * a * b for a, b in sizes]
+    return word * sum(2 * candidates**2 if f else a * b for f, (a, b) in zip(few, sizes, strict=True))
+
+
+def within(limit: int, widths: Sequence[int], trials: int, candidates: int, footprint: Footprint = EAGER) -> AtOnce:
+    """The cheapest choice whose step fits."""
+    least = min(step_bytes(widths, trials, candidates, choice, footprint) for choice in _choices(trials, candidates))
+    if least > limit:
+        raise RecollectError(
+            f"{trials} trials of {candidates} candidates need at least {least / 2**20:.1f} MiB, the limit is "
+            f"{limit / 2**20:.1f} MiB; use fewer trials or candidates, or a higher attack.memory_limit."
+        )
+    fits = (
+        choice
+        for choice in _choices(trials, candidates)
+        if step_bytes(widths, trials, candidates, choice, footprint) <= limit
     )
+    return next(fits)
+
+
+def _choices(trials: int, candidates: int) -> Iterator[AtOnce]:
+    choice: AtOnce | None = AtOnce()
+    while choice is not None:
+        yield choice
+        choice = choice.smaller(trials, candidates)

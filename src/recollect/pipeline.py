@@ -29,9 +29,19 @@ PLANS = {
 
 def start(config: Config, out: Path, plan: str, narrator: Narrator, command: str, overwrite: bool = False) -> Run:
     """A new run folder with its resolved configuration; nothing has been computed yet."""
-    config = with_drawn_trials(config)
+    require_possible(config, out)
+    return create(config, out, plan, narrator, command, overwrite)
+
+
+def require_possible(config: Config, out: Path) -> None:
+    """What would fail later fails now, before anything is written."""
     _require_apart(config, out)
-    rehearse(config)
+    rehearse(with_drawn_trials(config))
+
+
+def create(config: Config, out: Path, plan: str, narrator: Narrator, command: str, overwrite: bool = False) -> Run:
+    """The folder of a run that is known to be possible."""
+    config = with_drawn_trials(config)
     folder = RunFolder.create(out, config.name, PLANS[plan], overwrite)
     folder.write_text("config.toml", to_toml(config))
     return Run(folder, config, narrator, command)
@@ -54,13 +64,20 @@ def resume(out: Path, narrator: Narrator, command: str, device: str | None = Non
         raise RecollectError(
             f"'{out / 'status.json'}' has an unknown stage '{unknown[0]}'; start anew with --overwrite."
         )
+    return Run(folder, stored_config(folder, device), narrator, command)
+
+
+def stored_config(folder: RunFolder, device: str | None) -> Config:
+    """What a folder was started with; on another device where one is named."""
     if not folder.has("config.toml"):
-        raise RecollectError(f"'{out}' has no config.toml, nothing was begun there; start anew with --overwrite.")
-    config = read_run_config(out / "config.toml")
-    if device is not None:
-        config = config.model_copy(update={"device": device})
-        resolve_devices(device)
-    return Run(folder, config, narrator, command)
+        raise RecollectError(
+            f"'{folder.path}' has no config.toml, nothing was begun there; start anew with --overwrite."
+        )
+    config = read_run_config(folder.path / "config.toml")
+    if device is None:
+        return config
+    resolve_devices(device)
+    return config.model_copy(update={"device": device})
 
 
 def go(run: Run) -> None:

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from jaxtyping import Float
 from torch import Tensor, relu
 
 from recollect.core import per_trial
+from recollect.groups import Group
+
+
+class Prior(Protocol):
+    """A penalty on samples, one number per trial, and its gradient."""
+
+    def __call__(self, x: Float[Tensor, "T m ..."]) -> Float[Tensor, " T"]: ...
+
+    def gradient(self, x: Float[Tensor, "T m ..."]) -> Float[Tensor, "T m ..."]: ...
 
 
 @dataclass(frozen=True)
@@ -26,6 +36,32 @@ class Box:
 
     def _outside(self, x: Tensor) -> Tensor:
         return x - x.clamp(self.low, self.high)
+
+
+@dataclass(frozen=True)
+class Asymmetry:
+    """``weight * sum_i ||x_i||^2 relu(share - r_i)``, with ``r_i = ||x_i - gbar x_i||^2 / ||x_i||^2``.
+
+    Of the squared length of a sample in general position, about ``1 - dim V^G / d`` lies outside of the fixed space
+    ``V^G``; candidates with less than ``share`` of it there are pushed out. The length as a factor makes it quadratic
+    and its gradient linear, ``2 weight (share x_i - (x_i - gbar x_i))`` where it acts, so small candidates are not torn
+    apart. It is invariant itself: it cannot break a symmetry that a candidate has, only keep one from forming.
+    """
+
+    group: Group
+    weight: float
+    share: float
+
+    def __call__(self, x: Float[Tensor, "T m ..."]) -> Float[Tensor, " T"]:
+        return self.weight * relu(self._lacking(x, self.group.asymmetric(x))).sum(dim=1)
+
+    def gradient(self, x: Float[Tensor, "T m ..."]) -> Float[Tensor, "T m ..."]:
+        apart = self.group.asymmetric(x)
+        acts = (self._lacking(x, apart) > 0).to(x.dtype)
+        return 2 * self.weight * acts.reshape(*acts.shape, *(1,) * (x.ndim - 2)) * (self.share * x - apart)
+
+    def _lacking(self, x: Tensor, apart: Tensor) -> Float[Tensor, "T m"]:
+        return self.share * x.flatten(2).square().sum(dim=2) - apart.flatten(2).square().sum(dim=2)
 
 
 def dual_floor(duals: Float[Tensor, "T m"], dual_min: Float[Tensor, " T"]) -> Float[Tensor, " T"]:

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from recollect.core import Candidates, Objective, Optimiser, Target, Terms, TrialRng, Variables
-from recollect.priors import Box
+from recollect.priors import Prior
 from recollect.sharing import SumAcross, alone
 
 Precision = Literal["fp16", "tf32", "fp32", "fp64"]
@@ -30,12 +30,14 @@ class Problem:
     labels: Int[Tensor, " m"]
     rng: TrialRng
     steps: int
-    priors: Mapping[str, Box]
+    priors: Mapping[str, Prior]
     schedule: Schedule = "constant"
     precision: Precision = "fp32"
     compiled: bool = False
     stall: float = 0.0
     """Trials that would move by less than this share of their size in a fiftieth of all steps are over; 0: never."""
+    memory_limit: int | None = None
+    """Bytes that a step may have on a GPU; where they do not suffice, less is worked on at once."""
     total: SumAcross = alone
 
     def for_trials(self, chosen: Int[Tensor, " k"]) -> Problem:
@@ -141,7 +143,7 @@ def gradient(problem: Problem, variables: Variables) -> Variables:
     inputs = problem.candidates.inputs(variables)
     inputs_gradient, own = problem.objective.gradient(problem.target, inputs, problem.labels, variables)
     if not problem.priors:
-        return problem.candidates.pull(inputs_gradient) | own
+        return problem.candidates.pull(variables, inputs_gradient) | own
     samples, which = problem.candidates.exposed(variables)
     sample_gradient = reduce(torch.add, (prior.gradient(samples) for prior in problem.priors.values()))
-    return problem.candidates.pull(inputs_gradient, sample_gradient, which) | own
+    return problem.candidates.pull(variables, inputs_gradient, sample_gradient, which) | own

@@ -53,16 +53,32 @@ def matrix(values: Float[Tensor, "*T rows columns"], half: bool) -> Matrix:
     return Matrix((values / scale).half(), scale)
 
 
-def product(left: Rows, right: Matrix) -> Float[Tensor, "T m columns"]:
+@dataclass
+class Tape:
+    """Products in the order they are taken. A second pass over the same candidates reads them instead."""
+
+    taken: list[Tensor]
+    place: int = 0
+
+    def next(self, left: Rows, right: Matrix) -> Tensor:
+        if self.place == len(self.taken):
+            half = left.scale is not None
+            self.taken.append((_product_of_halves if half else torch.matmul)(left.stored, right.stored))
+        self.place += 1
+        return self.taken[self.place - 1]
+
+
+def product(left: Rows, right: Matrix, tape: Tape | None = None) -> Float[Tensor, "T m columns"]:
     """``left @ right`` for every trial; both must be stored alike."""
+    tape = Tape([]) if tape is None else tape
     if left.scale is not None and right.scale is not None:
-        return _product_of_halves(left.stored, right.stored).float() * (left.scale * right.scale)
+        return tape.next(left, right).float() * (left.scale * right.scale)
     # A column or a row as a matrix is no work for a matrix product, and fuses with what is around it.
     if right.stored.shape[-1] == 1:
         return (left.stored * right.stored.mT).sum(dim=-1, keepdim=True)
     if right.stored.shape[-2] == 1:
         return left.stored * right.stored
-    return left.stored @ right.stored
+    return tape.next(left, right)
 
 
 def summed(delta: Rows, a: Rows) -> Float[Tensor, "T out in"]:

@@ -34,7 +34,15 @@ class RunFolder:
         self.path = path
 
     @classmethod
-    def create(cls, path: Path, name: str, plan: tuple[str, ...], overwrite: bool = False) -> RunFolder:
+    def create(
+        cls,
+        path: Path,
+        name: str,
+        plan: tuple[str, ...],
+        overwrite: bool = False,
+        facts: Mapping[str, Any] | None = None,
+    ) -> RunFolder:
+        """A new folder with nothing but its status, where ``facts`` stand beside the stages."""
         folder = cls(path)
         if path.exists() and not path.is_dir():
             raise RecollectError(f"'{path}' is a file; choose another folder with --out.")
@@ -56,7 +64,7 @@ class RunFolder:
             "name": name,
             "stages": dict.fromkeys(plan, "pending"),
         }
-        folder.write_json("status.json", status)
+        folder.write_json("status.json", status | dict(facts or {}))
         return folder
 
     @classmethod

@@ -5,14 +5,38 @@ from __future__ import annotations
 import json
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Column, Table
 
 from recollect.config import Config
 from recollect.dry_run import describe
+from recollect.report.series_tables import listing, series_verdict
+from recollect.series.cost import describe_series
+from recollect.series.running import Series
 from recollect.stages.run import Run
 
 
-def show_run(run: Run, as_json: bool) -> None:
+def show_experiment(experiment: Run | Series, as_json: bool) -> None:
+    if isinstance(experiment, Series):
+        return _show_series(experiment, as_json)
+    return _show_run(experiment, as_json)
+
+
+def _show_series(series: Series, as_json: bool) -> None:
+    record = series.folder.read_json("series.json")
+    if as_json:
+        return print(json.dumps(record))
+    headings, *rows = listing(record, brief=True)
+    table = Table(*(Column(heading, no_wrap=place > 0) for place, heading in enumerate(headings)), box=None)
+    for row in rows:
+        table.add_row(*(escape(cell) for cell in row))
+    console = Console(highlight=False)
+    console.print(f"\n{series_verdict(record)}", markup=False, soft_wrap=True)
+    console.print(table)
+    return console.print(f"Look at {series.folder.path / 'report.html'}", markup=False, soft_wrap=True)
+
+
+def _show_run(run: Run, as_json: bool) -> None:
     if "attack" not in run.folder.stages:
         return _show_training(run, as_json)
     summary = run.folder.read_json("summary.json")
@@ -36,7 +60,7 @@ def _show_training(run: Run, as_json: bool) -> None:
 
 
 def show_dry_run(config: Config, as_json: bool) -> None:
-    described = describe(config)
+    described = describe_series(config) if config.series else describe(config)
     print(json.dumps(described.as_json()) if as_json else described.as_text())
 
 

@@ -41,9 +41,17 @@ class Slots:
     def advance(self, count: int) -> None:
         if self._advance is None and bool(self._own.moving.any()):
             problem = self.problem if self._running is None else self.problem.for_trials(self._running)
-            self._advance = stepper_within_memory(problem, self._own)
+            self._advance, times = stepper_within_memory(problem, self._own)
+            self._do_less_at_once(times)
         if self._advance is not None:
             self._own = self._advance(self._own, count)
+
+    def _do_less_at_once(self, times: int) -> None:
+        """What did not fit for the step would not fit for the losses either."""
+        for _ in range(times):
+            smaller = self.problem.objective.in_smaller_chunks()
+            if smaller is not None:
+                self.problem = replace(self.problem, objective=smaller)
 
     def collected(self, step: int) -> State:
         """The state of all trials after ``step`` steps."""
@@ -56,7 +64,8 @@ class Slots:
 
     def look(self) -> None:
         """Mark what has come to rest; trials that are over leave where that repays preparing a smaller step."""
-        if self.problem.stall:
+        ahead = self.problem.steps - int(self._own.step)
+        if self.problem.stall and ahead > self.problem.steps / 50:  # with less ahead there is nothing to be gained
             problem = self.problem if self._running is None else self.problem.for_trials(self._running)
             self._own.stalled.logical_or_(at_rest(problem, self._own))
         self._shrink()

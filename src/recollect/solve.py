@@ -70,7 +70,7 @@ def solve(
             due = [callback for callback in callbacks if done % callback.every == 0 or done == steps]
             if due or done == steps:
                 states = [own.collected(done) for own in slots]
-                snapshot = Snapshot(done, parts, states)
+                snapshot = Snapshot(done, [own.problem for own in slots], states)
                 for callback in due:
                     callback(snapshot)
     return merged(states)

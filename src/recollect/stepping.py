@@ -22,20 +22,41 @@ Advance = Callable[[State, int], State]
 
 log = logging.getLogger("recollect")
 
+_RECOMPILATIONS = 64
+"""Batches of different sizes that one process may prepare; PyTorch gives up after 8 and goes on without a word."""
 
-def stepper_within_memory(problem: Problem, state: State) -> Advance:
-    """A stepper that fits: where the device runs out of memory, candidates are taken in chunks half as large."""
+
+def stepper_within_memory(problem: Problem, state: State) -> tuple[Advance, int]:
+    """A stepper that fits: where the device runs out of memory, less is worked on at once. Also says how many times."""
+    times = 0
     while True:
         try:
-            return stepper(problem, state)
+            with _limited(problem):
+                return stepper(problem, state), times
         except torch.OutOfMemoryError:
             smaller = problem.objective.in_smaller_chunks()
             if smaller is None:
                 raise
-            problem = replace(problem, objective=smaller)
+            problem, times = replace(problem, objective=smaller), times + 1
         if problem.rng.device.type == "cuda":
             torch.cuda.empty_cache()
-        log.warning("out of memory on %s, going on with smaller chunks of candidates", problem.rng.device)
+        log.warning("out of memory on %s, going on with less at once", problem.rng.device)
+
+
+@contextmanager
+def _limited(problem: Problem) -> Iterator[None]:
+    """The limit asked for, kept by PyTorch's own allocator while the step is tried and recorded."""
+    device = problem.rng.device
+    if problem.memory_limit is None or device.type != "cuda":
+        yield
+        return
+    torch.cuda.empty_cache()
+    share = problem.memory_limit / torch.cuda.get_device_properties(device).total_memory
+    torch.cuda.set_per_process_memory_fraction(min(1.0, share), device)
+    try:
+        yield
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0, device)
 
 
 def stepper(problem: Problem, state: State) -> Advance:
@@ -74,7 +95,7 @@ def _graphed(problem: Problem, state: State) -> Advance:
     """One step recorded as a CUDA graph over fixed buffers: a replay costs one launch instead of hundreds."""
     device = problem.rng.device
     buffers = _tensors(state)
-    before = [buffer.clone() for buffer in buffers]
+    before = [buffer.cpu() for buffer in buffers]
 
     def overwrite(state: State) -> State:
         for buffer, value in zip(_tensors(state), _tensors(step(problem, state)), strict=True):
@@ -91,6 +112,7 @@ def _graphed(problem: Problem, state: State) -> Advance:
                 for _ in range(3):
                     take(state)
             torch.cuda.current_stream().wait_stream(side)
+            torch.cuda.empty_cache()  # the recording has memory of its own
             with torch.cuda.graph(graph):
                 take(state)
     finally:  # the warm-up took steps of its own
@@ -111,8 +133,10 @@ def _compiled_or(take: Callable[[State], State], problem: Problem, state: State)
     if not problem.compiled:
         return take
     try:
-        compiled = torch.compile(take)
-        compiled(state)
+        # A smaller batch is another program, not the same one with sizes left open, which would be slower.
+        compiled = torch.compile(take, dynamic=False)
+        with torch._dynamo.config.patch(recompile_limit=_RECOMPILATIONS):  # pyright: ignore[reportPrivateImportUsage]
+            compiled(state)
     except torch.OutOfMemoryError:
         raise
     except Exception as error:  # a missing compiler, an operation it does not know: none of it concerns the result

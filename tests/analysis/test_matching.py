@@ -90,7 +90,7 @@ def assert_agrees(candidates, x, mean, rule):
 def test_match_is_the_slow_twin_on_images(rule, pairs, monkeypatch):
     """With ``pairs`` = 7 every block holds one row: blocks must not show in the result."""
     monkeypatch.setattr("recollect.analysis.distance._PAIRS", pairs)
-    monkeypatch.setattr("recollect.analysis.matching._VOTERS", 2)
+    monkeypatch.setattr("recollect.analysis.voting._VOTERS", 2)
     x = gaussian(0, 6, 2, 4, 4)
     candidates = torch.cat([x[:3] + 0.3 * gaussian(1, 3, 2, 4, 4), 0.5 * gaussian(2, 9, 2, 4, 4)])
     candidates[5] = float("nan")

@@ -55,6 +55,7 @@ def test_counts_by_hand():
         "scaling": "clamp",
         "vote_ratio": 1.5,
         "each_candidate_once": False,
+        "group": "trivial",
     }
     assert words == (
         "NCC above 0.9200, quantile 0.75 of 5 held-out samples (at most 16.67% of unseen samples expected by "

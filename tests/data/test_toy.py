@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from recollect.core import RecollectError
-from recollect.data import circle
+from recollect.data import circle, clouds
 
 
 @pytest.mark.parametrize("n", [2, 6, 20])
@@ -30,3 +30,16 @@ def test_the_published_circle_has_twenty_points():
 def test_points_that_cannot_alternate_are_refused(n):
     with pytest.raises(RecollectError, match=f"n = {n} points"):
         circle(n)
+
+
+def test_clouds_are_sets_of_points_with_two_classes():
+    got, others = clouds(6), clouds(6, held_out=True)
+    assert got.x.shape == (6, 5, 2)
+    assert got.y.tolist() == [1, -1] * 3
+    assert torch.equal(clouds(6).x, got.x)
+    assert not bool((others.x == got.x).any())
+    many = clouds(4000).x
+    assert float(many.mean().abs()) < 0.02
+    assert float(many.std()) == pytest.approx(1, rel=0.02)
+    with pytest.raises(RecollectError, match="n = 5 clouds"):
+        clouds(5)

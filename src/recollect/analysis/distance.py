@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from recollect.analysis.metrics import normalise
 from recollect.core import RecollectError
+from recollect.groups import Group
 
 Distance = Literal["ncc", "l2"]
 
@@ -76,11 +77,32 @@ def distances(a: Float[Tensor, "n d"], b: Float[Tensor, "k d"], distance: Distan
     return squared.sqrt_()
 
 
-def distance_blocks(points: Float[Tensor, "n d"], candidates: Pool) -> Iterator[tuple[slice, Float[Tensor, "rows k"]]]:
-    """The ``[n, k]`` distances from points to candidates, some rows at a time; infinite when unusable."""
-    for rows in row_blocks(len(points), len(candidates.points)):
-        block = distances(points[rows], candidates.points, candidates.distance)
-        yield rows, block.masked_fill_(~candidates.usable, torch.inf)
+Blocks = Iterator[tuple[slice, Float[Tensor, "rows k"], Int[Tensor, "rows k"] | None]]
+"""Some rows of a table of distances, and the group element behind each; None where there is no group."""
+
+
+def distance_blocks(points: Float[Tensor, "n g d"], candidates: Pool) -> Blocks:
+    """The ``[n, k]`` distances from orbits to candidates, some rows at a time; infinite when unusable.
+
+    ``min_g ||g x - c||`` (Elbaz 2024, section 3.1), and the place of the smallest in the orbit of ``x``.
+    """
+    n, size = points.shape[:2]
+    for rows in row_blocks(n, size * len(candidates.points)):
+        block = distances(points[rows].flatten(0, 1), candidates.points, candidates.distance)
+        block.masked_fill_(~candidates.usable, torch.inf)
+        if size == 1:
+            yield rows, block, None
+        else:
+            nearest = block.unflatten(0, (-1, size)).min(dim=1)
+            yield rows, nearest.values, nearest.indices
+
+
+def orbit_points(
+    x: Float[Tensor, "n ..."], distance: Distance, per_channel: bool, group: Group | None
+) -> Float[Tensor, "n g d"]:
+    """Reference samples as points, each with its whole orbit; g = 1 without a group."""
+    orbits = x.unsqueeze(1) if group is None else group.to(x).orbit(x)
+    return pool(orbits.flatten(0, 1), distance, per_channel).points.unflatten(0, orbits.shape[:2])
 
 
 def row_blocks(n: int, k: int) -> Iterator[slice]:

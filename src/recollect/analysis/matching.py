@@ -7,7 +7,6 @@ removed; the original image is ``x + mean``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,11 +14,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from recollect.analysis.distance import Distance, Pool, distance_blocks, pool, row_blocks
+from recollect.analysis.distance import Blocks, Distance, Pool, distance_blocks, orbit_points, pool, row_blocks
 from recollect.analysis.metrics import SCALINGS, ncc, psnr, ssim
+from recollect.analysis.voting import average
 from recollect.core import RecollectError
-
-_VOTERS = 1024  # candidates averaged at once
+from recollect.groups import Group
 
 
 @dataclass(frozen=True)
@@ -38,6 +37,8 @@ class MatchRule:
     """Normalise each channel of an image by itself; samples that are not images are normalised whole."""
     radius: float = 0.05
     """Only for the score "distance": how near a candidate must come to a sample."""
+    group: Group | None = None
+    """Samples that this group moves into one another are one sample: candidates are turned to fit before they vote."""
 
     def __post_init__(self) -> None:
         if self.distance not in ("ncc", "l2"):
@@ -57,7 +58,7 @@ class Matches:
     """What became of each reference sample: row i is about sample i. Unmatched rows say so as stated."""
 
     reconstruction: Float[Tensor, "n ..."]
-    """Average of the voting candidates, mean not yet added; 0 where unmatched."""
+    """Average of the voting candidates, each moved to fit the sample, mean not yet added; 0 where unmatched."""
     candidate: Int[Tensor, " n"]
     """Nearest candidate, an index into the candidates given; -1 where unmatched."""
     votes: Int[Tensor, " n"]
@@ -102,13 +103,13 @@ def match(
     votes = torch.zeros_like(nearest)
     smallest = torch.full((n,), torch.inf, dtype=x.dtype, device=x.device)
     reconstruction = torch.zeros_like(x)
-    for rows, block in _allowed_distances(candidates, pool(x, rule.distance, rule.per_channel), rule):
+    for rows, block, element in _allowed_distances(candidates, _orbit_points(x, rule), rule):
         first = block.argmin(dim=1)
         smallest[rows] = block.gather(1, first[:, None])[:, 0]
         nearest[rows] = torch.where(smallest[rows].isfinite(), first, -1)
         voting = (block <= rule.vote_ratio * smallest[rows, None]) & block.isfinite()
         votes[rows] = voting.sum(dim=1)
-        reconstruction[rows] = _average(candidates.samples, voting)
+        reconstruction[rows] = average(candidates.samples, voting, element, rule.group)
     scores = _scores(reconstruction, x, mean, nearest >= 0, rule)
     return Matches(reconstruction, nearest, votes, smallest, *scores, rule)
 
@@ -132,8 +133,7 @@ def nearest_distance(
     if not isinstance(candidates, Pool):
         candidates = candidate_pool(candidates, rule)
     x = _checked(x, x[:1].sum(dim=0), candidates)
-    reference = pool(x, rule.distance, rule.per_channel).points
-    return torch.cat([block.amin(dim=1) for _, block in distance_blocks(reference, candidates)])
+    return torch.cat([block.amin(dim=1) for _, block, _ in distance_blocks(_orbit_points(x, rule), candidates)])
 
 
 def scaled_reconstruction(matches: Matches, mean: Float[Tensor, "*sample"]) -> Float[Tensor, "n ..."]:
@@ -158,31 +158,30 @@ def _checked(x: Tensor, mean: Tensor, candidates: Pool) -> Tensor:
     return x.to(candidates.samples)
 
 
-def _allowed_distances(
-    candidates: Pool, reference: Pool, rule: MatchRule
-) -> Iterator[tuple[slice, Float[Tensor, "rows k"]]]:
+def _orbit_points(x: Float[Tensor, "n ..."], rule: MatchRule) -> Float[Tensor, "n g d"]:
+    return orbit_points(x, rule.distance, rule.per_channel, rule.group)
+
+
+def _allowed_distances(candidates: Pool, reference: Float[Tensor, "n g d"], rule: MatchRule) -> Blocks:
     """Distances from reference samples to candidates, infinite where a candidate may not serve."""
     if not rule.each_candidate_once:
-        yield from distance_blocks(reference.points, candidates)
+        yield from distance_blocks(reference, candidates)
         return
     owner = torch.zeros_like(candidates.usable, dtype=torch.long)
-    nearest = torch.full_like(owner, torch.inf, dtype=reference.points.dtype)
-    for rows, block in distance_blocks(reference.points, candidates):
+    moved_by = torch.zeros_like(owner)
+    nearest = torch.full_like(owner, torch.inf, dtype=reference.dtype)
+    for rows, block, element in distance_blocks(reference, candidates):
         value, row = block.amin(dim=0), block.argmin(dim=0)
-        owner = torch.where(value < nearest, row + rows.start, owner)
+        nearer = value < nearest
+        owner = torch.where(nearer, row + rows.start, owner)
+        if element is not None:
+            moved_by = torch.where(nearer, element.gather(0, row[None])[0], moved_by)
         nearest = torch.minimum(value, nearest)
-    numbers = torch.arange(len(reference.points), device=owner.device)
+    numbers = torch.arange(len(reference), device=owner.device)
     for rows in row_blocks(len(numbers), len(owner)):
-        yield rows, torch.where(owner == numbers[rows, None], nearest, torch.inf)
-
-
-def _average(samples: Float[Tensor, "k ..."], voting: Bool[Tensor, "rows k"]) -> Float[Tensor, "rows ..."]:
-    """Mean of the samples that vote for each row; only they are read, so others need not be finite."""
-    flat = samples.flatten(1)
-    total = flat.new_zeros(len(voting), flat.shape[1])
-    for part in voting.any(dim=0).nonzero()[:, 0].split(_VOTERS):
-        total += voting[:, part].to(flat.dtype) @ flat[part]
-    return (total / voting.sum(dim=1, keepdim=True).clamp(min=1)).reshape(-1, *samples.shape[1:])
+        own = owner == numbers[rows, None]
+        element = None if reference.shape[1] == 1 else moved_by.expand_as(own)
+        yield rows, torch.where(own, nearest, torch.inf), element
 
 
 def _scores(

@@ -47,6 +47,7 @@ def summarise(judgement: Judgement) -> dict[str, int | float | str | bool | None
         "scaling": rule.scaling,
         "vote_ratio": rule.vote_ratio,
         "each_candidate_once": rule.each_candidate_once,
+        "group": "trivial" if rule.group is None else rule.group.name,
     }
 
 
@@ -55,12 +56,14 @@ def recovered_rule(judgement: Judgement) -> str:
     rule = judgement.matches.rule
     if judgement.score == "distance":
         scale = "Euclidean distance" if rule.distance == "l2" else "normalised distance"
-        return f"some candidate within {rule.radius:g} of the sample ({scale}); not calibrated on held-out data"
+        moves = "" if rule.group is None else f" up to {rule.group.name}"
+        return f"some candidate within {rule.radius:g} of the sample{moves} ({scale}); not calibrated on held-out data"
     once = "each candidate once" if rule.each_candidate_once else "candidates may serve many samples"
     distance = "normalised" if rule.distance == "ncc" else "Euclidean"
     channels = ", normalised per channel" if rule.per_channel and judgement.matches.ssim is not None else ""
+    moves = f", up to {rule.group.name} ({rule.group.size} elements)" if rule.group is not None else ""
     how = (
-        f"{distance} distance{channels}, votes within {rule.vote_ratio:g} x the smallest distance, {once}, "
+        f"{distance} distance{channels}{moves}, votes within {rule.vote_ratio:g} x the smallest distance, {once}, "
         f"SSIM window {rule.ssim_window}, {rule.scaling} scaling"
     )
     if judgement.threshold is None:

@@ -8,18 +8,30 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from recollect.core import TrialRng, Variables, per_trial
+from recollect.groups import Group
 
 
 @dataclass(frozen=True)
 class Pixels:
-    """``x ~ sigma_x N(0, I)`` at the start (Haim 2022, section 5.2), one scale per trial."""
+    """``x ~ sigma_x N(0, I)`` at the start (Haim 2022, section 5.2), one scale per trial.
+
+    ``asymmetry`` is a group and a factor on what of the noise lies outside of the space that the group leaves fixed.
+    """
 
     candidates: int
     sample_shape: tuple[int, ...]
     init_scale: Float[Tensor, " T"]
+    asymmetry: tuple[Group, float] | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return ("x",)
 
     def init(self, rng: TrialRng) -> Variables:
         noise = rng.normal("x", (self.candidates, *self.sample_shape))
+        if self.asymmetry is not None:
+            group, factor = self.asymmetry
+            noise = noise + (factor - 1) * group.asymmetric(noise)
         return {"x": per_trial(self.init_scale, noise) * noise}
 
     def inputs(self, variables: Variables) -> Float[Tensor, "T m ..."]:
@@ -32,9 +44,13 @@ class Pixels:
         return variables["x"], None
 
     def pull(
-        self, inputs_gradient: Tensor, sample_gradient: Tensor | None = None, which: Tensor | None = None
+        self,
+        variables: Variables,
+        inputs_gradient: Tensor,
+        sample_gradient: Tensor | None = None,
+        which: Tensor | None = None,
     ) -> Variables:
-        del which
+        del variables, which
         return {"x": inputs_gradient if sample_gradient is None else inputs_gradient + sample_gradient}
 
     def for_trials(self, chosen: Int[Tensor, " k"]) -> Pixels:

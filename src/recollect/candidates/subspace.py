@@ -32,6 +32,10 @@ class RowSpace:
     exposed_share: float = 1.0
     half: bool = False
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        return ("x",)
+
     def init(self, rng: TrialRng) -> Variables:
         noise = rng.normal("x", (self.candidates, *self.sample_shape)).flatten(2)
         return {"x": per_trial(self.init_scale, noise) * (noise @ self.basis)}
@@ -55,8 +59,13 @@ class RowSpace:
         return product(chosen, matrix(self.basis.T, self.half)).unflatten(2, self.sample_shape), which
 
     def pull(
-        self, inputs_gradient: Tensor, sample_gradient: Tensor | None = None, which: Tensor | None = None
+        self,
+        variables: Variables,
+        inputs_gradient: Tensor,
+        sample_gradient: Tensor | None = None,
+        which: Tensor | None = None,
     ) -> Variables:
+        del variables
         if sample_gradient is None:
             return {"x": inputs_gradient}
         from_samples = product(rows(sample_gradient.flatten(2), self.half), matrix(self.basis, self.half))

@@ -3,6 +3,6 @@
 from recollect.data.images import LabelledImages
 from recollect.data.sources import load
 from recollect.data.tasks import TaskData, heldout_set, training_set
-from recollect.data.toy import circle
+from recollect.data.toy import circle, clouds
 
-__all__ = ["LabelledImages", "TaskData", "circle", "heldout_set", "load", "training_set"]
+__all__ = ["LabelledImages", "TaskData", "circle", "clouds", "heldout_set", "load", "training_set"]

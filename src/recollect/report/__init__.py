@@ -3,5 +3,6 @@
 from recollect.report.grid import pair_grid
 from recollect.report.page import write_report
 from recollect.report.pictures import write_pictures
+from recollect.report.series_page import write_series_report
 
-__all__ = ["pair_grid", "write_pictures", "write_report"]
+__all__ = ["pair_grid", "write_pictures", "write_report", "write_series_report"]

@@ -14,7 +14,7 @@ from recollect.report.curves import Curve, Trace
 from recollect.report.matches import Matches
 
 ACCENT, GREY, INK = "#0b7285", "#a3a9b1", "#2b2f36"
-_TERM_COLOURS = (ACCENT, "#c2571a", "#6b4fa0", "#7a7a2e", INK, GREY)
+COLOURS = (ACCENT, "#c2571a", "#6b4fa0", "#7a7a2e", INK, GREY)
 _SIZE = (5.0, 3.3)  # inches; small on purpose, so that text stays readable when a phone shrinks the picture
 SCORE_NAMES = {"ncc": "NCC", "ssim": "SSIM", "distance": "distance"}
 
@@ -34,7 +34,7 @@ def score_scatter(matches: Matches) -> Figure:
     """
     output = "network's output for the training sample"
     margin = "margin: output of the sample's class less the largest other"
-    figure, axes = _figure(margin if matches.of_margins else output, SCORE_NAMES[matches.score])
+    figure, axes = new_figure(margin if matches.of_margins else output, SCORE_NAMES[matches.score])
     groups = ((True, ACCENT, "recovered"), (False, GREY, "not recovered"), (None, INK, "not judged"))
     for recovered, colour, label in groups:
         chosen = [sample for sample in matches.samples if sample.recovered is recovered]
@@ -43,13 +43,13 @@ def score_scatter(matches: Matches) -> Figure:
         if chosen:
             axes.scatter(outputs, scores, s=14, color=colour, alpha=0.8, linewidths=0, label=label)
     _threshold_line(axes.axhline, matches.threshold)
-    _legend(figure, axes)
+    legend(figure, axes)
     return figure
 
 
 def score_histogram(matches: Matches) -> Figure:
     """How training samples score, against held-out samples that the network never saw."""
-    figure, axes = _figure(SCORE_NAMES[matches.score], "share of samples")
+    figure, axes = new_figure(SCORE_NAMES[matches.score], "share of samples")
     training = _finite([sample.score(matches.score) for sample in matches.samples])
     held_out = _finite(matches.null.get(matches.score, []))
     together = [*training, *held_out]
@@ -62,38 +62,38 @@ def score_histogram(matches: Matches) -> Figure:
         label = f"training ({len(training)})"
         axes.hist(training, edges, weights=share, color=ACCENT, histtype="step", linewidth=1.6, label=label)
     _threshold_line(axes.axvline, matches.threshold)
-    _legend(figure, axes)
+    legend(figure, axes)
     return figure
 
 
 def attack_curves(trace: Trace) -> Figure:
     """Every term of the loss in every trial during the attack; zero cannot be drawn on a log axis."""
-    figure, axes = _figure("step", "loss")
+    figure, axes = new_figure("step", "loss")
     for place, (name, values) in enumerate(trace.terms.items()):
         drawn = values.masked_fill(~(values > 0), math.nan).numpy()
-        colour = _TERM_COLOURS[place % len(_TERM_COLOURS)]
+        colour = COLOURS[place % len(COLOURS)]
         strength = max(0.25, 1 - 0.05 * drawn.shape[1])
         for trial in range(drawn.shape[1]):
-            label = _plain(name) if trial == 0 else None
+            label = plain(name) if trial == 0 else None
             axes.plot(trace.steps, drawn[:, trial], color=colour, linewidth=1, alpha=strength, label=label)
     _log_scale(axes, [value for values in trace.terms.values() for value in values.flatten().tolist()])
-    _legend(figure, axes)
+    legend(figure, axes)
     return figure
 
 
 def training_curve(curve: Curve) -> Figure:
     """Loss and share of wrong labels while the target was trained; zero cannot be drawn on a log axis."""
-    figure, axes = _figure("epoch", "")
+    figure, axes = new_figure("epoch", "")
     series = ((curve.loss, ACCENT, "loss"), (curve.error, GREY, "share of wrong labels"))
     for values, colour, label in series:
         drawn = [value if value > 0 else math.nan for value in values]
         axes.plot(curve.epochs, drawn, color=colour, linewidth=1.4, label=label)
     _log_scale(axes, [*curve.loss, *curve.error])
-    _legend(figure, axes)
+    legend(figure, axes)
     return figure
 
 
-def _figure(x_label: str, y_label: str) -> tuple[Figure, Axes]:
+def new_figure(x_label: str, y_label: str) -> tuple[Figure, Axes]:
     figure = Figure(figsize=_SIZE, layout="constrained")
     axes = figure.add_subplot()
     axes.set_xlabel(x_label, color=INK)
@@ -115,17 +115,21 @@ def _threshold_line(draw: Callable[..., object], threshold: float | None) -> Non
         draw(threshold, color=INK, linewidth=1, linestyle=(0, (4, 3)), label=f"threshold {threshold:.3f}")
 
 
-def _legend(figure: Figure, axes: Axes) -> None:
+def legend(figure: Figure, axes: Axes) -> None:
     # Above the axes, where it hides no sample.
-    if axes.get_legend_handles_labels()[1]:
-        figure.legend(loc="outside upper left", ncols=3, frameon=False, fontsize=9, labelcolor=INK, columnspacing=1.2)
+    labels = axes.get_legend_handles_labels()[1]
+    columns = 3 if max((len(label) for label in labels), default=0) < 20 else 1
+    if labels:
+        figure.legend(
+            loc="outside upper left", ncols=columns, frameon=False, fontsize=9, labelcolor=INK, columnspacing=1.2
+        )
 
 
 def _finite(values: Sequence[float]) -> list[float]:
     return [value for value in values if not math.isnan(value)]
 
 
-def _plain(name: str) -> str:
+def plain(name: str) -> str:
     """A name from a file as a label: no mathematics between dollars, no signs the font lacks, not hidden."""
     safe = name.encode("ascii", "backslashreplace").decode().replace("$", r"\$").replace("\n", " ")
     return f" {safe[:40]}" if safe.startswith("_") else safe[:40]

@@ -10,6 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from recollect.report import tables
 from recollect.report.charts import SCORE_NAMES
 from recollect.report.folder import Run, read_run
+from recollect.report.kernels import KERNEL_LIMIT, kernels
 from recollect.report.matches import Matches
 from recollect.report.pictures import GRID_LIMIT, Picture, draw, grid_score, save_pictures
 from recollect.report.saving import save
@@ -31,11 +32,14 @@ def write_report(run: Path) -> Path:
 
 def render(run: Run, pictures: dict[str, Picture]) -> str:
     """The page as text. Everything that comes from the run folder is escaped."""
-    # The suffix .j2 hides .html from jinja2's own guess, so escaping is switched on for every template.
-    environment = Environment(
+    return environment().get_template("page.html.j2").render(_context(run, pictures))
+
+
+def environment() -> Environment:
+    """The templates. The suffix .j2 hides .html from jinja2's own guess, so escaping is switched on for all."""
+    return Environment(
         loader=PackageLoader("recollect.report", "."), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
-    return environment.get_template("page.html.j2").render(_context(run, pictures))
 
 
 def _context(run: Run, pictures: dict[str, Picture]) -> dict[str, Any]:
@@ -63,6 +67,7 @@ def _context(run: Run, pictures: dict[str, Picture]) -> dict[str, Any]:
         "baselines": run.baselines,
         "config": run.config_text,
         "environment": tables.environment_facts(run),
+        "kernels_caption": kernels_caption(run),
     }
 
 
@@ -90,6 +95,19 @@ def scatter_caption(run: Run, matches: Matches) -> str:
     return (
         f"{drawn} the network's output. Samples near the margin have small outputs; they are the ones this attack can "
         "see."
+    )
+
+
+def kernels_caption(run: Run) -> str:
+    """What the kernels are, or nothing where the network has none."""
+    found = kernels(run)
+    if found is None:
+        return ""
+    count, _, height, width = found.shape
+    shown = f"{count}" if count <= KERNEL_LIMIT else f"The first {KERNEL_LIMIT} of {count}"
+    return (
+        f"{shown} kernels of {height} x {width} as images, each stretched to full contrast (Buzaglo et al. 2023, "
+        "Figure 16)."
     )
 
 

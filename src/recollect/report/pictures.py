@@ -21,6 +21,8 @@ from recollect.report.charts import (
 from recollect.report.circle import circle_figure, points_figure
 from recollect.report.folder import Run, read_run
 from recollect.report.grid import image_grid, pair_grid
+from recollect.report.kernels import KERNEL_LIMIT, kernels
+from recollect.report.orbitope import orbitope_figure, read_orbitope
 from recollect.report.saving import save
 
 GRID_LIMIT = 60
@@ -58,6 +60,8 @@ def draw(run: Run) -> dict[str, Picture]:
         "histogram": _histogram(run),
         "attack": _attack(run),
         "training": _training(run),
+        "kernels": _kernels(run),
+        "orbitope": _orbitope(run),
     }
     for baseline in run.baselines:
         file = f"figures/baseline-{baseline.path.name}.png"
@@ -96,6 +100,21 @@ def _distilled_grid(run: Run, file: str) -> Picture | None:
     picture = image_grid(stretch(images), titles, limit=GRID_LIMIT)
     shown = min(len(images), GRID_LIMIT)
     return _picture(picture, file, f"{shown} candidates, the largest multiplier first, each stretched to full contrast")
+
+
+def _kernels(run: Run) -> Picture | None:
+    found = kernels(run)
+    if found is None:
+        return None
+    shown = stretch(found[:KERNEL_LIMIT])
+    picture = image_grid(shown, [str(place) for place in range(1, len(shown) + 1)], columns=16, limit=KERNEL_LIMIT)
+    return _picture(picture, "figures/kernels.png", f"{len(shown)} kernels of the first layer as images")
+
+
+def _orbitope(run: Run) -> Picture | None:
+    found = read_orbitope(run.path)
+    alt = "Histogram of candidates from the average of a training sample's orbit to the elements of the orbit"
+    return None if found is None else Picture("figures/orbitope.png", alt, png(orbitope_figure(found)), 540)
 
 
 def _picture(image: Image.Image, file: str, alt: str) -> Picture:

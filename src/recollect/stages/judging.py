@@ -16,11 +16,14 @@ from recollect.config import Config
 from recollect.core import RecollectError
 from recollect.data import TaskData
 from recollect.datasets import heldout_data, training_data
+from recollect.groups import Group
 from recollect.outputs import sample_outputs
 from recollect.report import write_report
 from recollect.runs import RunFolder
+from recollect.stages.orbits import write_orbitope
 from recollect.stages.run import Run
 from recollect.stages.verdict import verdict
+from recollect.symmetries import chosen_group
 
 
 def match_stage(run: Run) -> None:
@@ -37,6 +40,8 @@ def match_stage(run: Run) -> None:
     judge_run(run.folder, run.config, net, data, heldout, run.device)
     for name in run.config.baselines:
         folder = run.folder.subfolder(f"baselines/{name}")
+        if folder.stages["attack"] == "skipped":
+            continue
         judge_run(folder, run.config, net, data, heldout, run.device)
         folder.set_stage("match", "done")
 
@@ -63,16 +68,19 @@ def judge_run(
     pool = candidates.flatten(0, 1)
     if config.match.score == "distance":
         pool = _distil(folder, config)
+    group = chosen_group(config.match.group, net, tuple(data.x.shape[1:]))
     judgement = judge(
         pool.to(device),
         data.x.to(device),
         data.mean.to(device),
         None if heldout is None else heldout.x.to(device),
-        _rule(config),
+        _rule(config, group),
         config.match.score,
         config.match.quantile,
     )
     _write(folder, net, data, judgement, candidates.shape[1])
+    if not group.trivial:
+        write_orbitope(folder, pool.to(device), data.x.to(device), group, config.match.distance)
 
 
 def _distil(folder: RunFolder, config: Config) -> Tensor:
@@ -122,7 +130,7 @@ def _rows(outputs: Tensor, data: TaskData, judgement: Judgement, m: int) -> list
     return [{name: listed[name][i] for name in columns} | {"candidate": places[i]} for i in range(n)]
 
 
-def _rule(config: Config) -> MatchRule:
+def _rule(config: Config, group: Group) -> MatchRule:
     chosen = config.match
     return MatchRule(
         distance=chosen.distance,
@@ -131,4 +139,5 @@ def _rule(config: Config) -> MatchRule:
         ssim_window=chosen.ssim_window,
         scaling=chosen.scaling,
         radius=chosen.radius,
+        group=None if group.trivial else group,
     )

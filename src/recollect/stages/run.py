@@ -12,6 +12,8 @@ from recollect.devices import resolve_devices
 from recollect.networks import load_network, load_source
 from recollect.progress import Narrator
 from recollect.runs import RunFolder
+from recollect.sharing import shared
+from recollect.team import own_device
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class Run:
     @property
     def devices(self) -> list[torch.device]:
         """Where trials run; training and matching take the first."""
-        return resolve_devices(self.config.device)
+        return [own_device()] if shared() else resolve_devices(self.config.device)
 
     @property
     def device(self) -> torch.device:

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import math
 import time
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from recollect import __version__
 from recollect.api import Reconstruction, as_reconstruction, weight_rows
-from recollect.build import build_problems
+from recollect.build import build_problems, why_no_rows
 from recollect.callbacks import CHECKPOINT, Checkpoint, Trace, read_checkpoint
 from recollect.candidates import RowSpace
 from recollect.config import AttackConfig, to_toml
-from recollect.problem import Precision
+from recollect.problem import Precision, Problem
 from recollect.progress import SearchBar
 from recollect.runs import RunFolder
+from recollect.sharing import shared
 from recollect.solve import solve
+from recollect.stages.following import search_task
 from recollect.stages.run import Run
+from recollect.team import searching_together
 
 
 def attack_stage(run: Run) -> None:
@@ -30,22 +35,35 @@ def baselines_stage(run: Run) -> None:
         folder = run.folder.subfolder(f"baselines/{name}")
         if not folder.has("status.json"):
             folder = RunFolder.create(folder.path, name, ("attack", "match"))
-        if folder.stages["attack"] != "done":
+        if folder.stages["attack"] not in ("done", "skipped"):
             alone = run.config.model_copy(update={"attack": attack, "baselines": {}})
             folder.write_text("config.toml", to_toml(alone))
-            _attack(run, attack, folder, f"baseline {name}")
-            folder.set_stage("attack", "done")
+            folder.set_stage("attack", _baseline(run, attack, folder, name))
+
+
+def _baseline(run: Run, attack: AttackConfig, folder: RunFolder, name: str) -> str:
+    """How it ended: a baseline that does not suit the network is skipped, and says why."""
+    reason = None if attack.method != "weights" else why_no_rows(*run.network())
+    if reason is None:
+        _attack(run, attack, folder, f"baseline {name}")
+        return "done"
+    run.narrator.say(f"Baseline {name} skipped: {reason}")
+    folder.write_json("summary.json", {"method": attack.method, "verdict": f"Skipped: {reason}"})
+    return "skipped"
 
 
 def _attack(run: Run, attack: AttackConfig, folder: RunFolder, what: str) -> None:
     net, sample_shape = run.network()
     started = time.monotonic()
+    for device in _gpus(run):
+        torch.cuda.reset_peak_memory_stats(device)
     if attack.method == "weights":
         found = weight_rows(net, sample_shape)
         _save(run, attack, folder, found, None, time.monotonic() - started)
         return
     parts = build_problems(net, sample_shape, attack, run.config.seed, run.devices)
-    state = read_checkpoint(folder, parts)
+    # A process of a team holds a part of the candidates only: its state would be no checkpoint of the search.
+    state = None if shared() else read_checkpoint(folder, parts)
     done = 0 if state is None else int(state.step)
     kept = folder.keep_lines("trace.jsonl", "step", done)
     started -= kept[-1].get("seconds", 0.0) if kept else 0.0  # time spent before the interruption counts too
@@ -59,10 +77,11 @@ def _attack(run: Run, attack: AttackConfig, folder: RunFolder, what: str) -> Non
     with run.narrator.bar("searching", attack.steps, done) as advance:
         often, seldom = max(1, attack.steps // 500), max(1, attack.steps // 200)
         callbacks = [SearchBar(advance, seldom), Trace(folder, seldom, started)]
-        callbacks.append(Checkpoint(folder, often, run.config.checkpoint_seconds))
-        before = torch.cat([part.candidates.decode(part.candidates.init(part.rng)).cpu() for part in parts])
-        state = solve(parts, callbacks, state)
-    _save(run, attack, folder, as_reconstruction(parts, state), before, time.monotonic() - started)
+        if not shared():
+            callbacks.append(Checkpoint(folder, often, run.config.checkpoint_seconds))
+        with searching_together(search_task(run.config, attack, run.folder.path, seldom)):
+            found = as_reconstruction(parts, solve(parts, callbacks, state))
+    _save(run, attack, folder, found, _start_of_points(parts), time.monotonic() - started)
     if isinstance(parts[0].candidates, RowSpace):
         folder.update_summary({"row_space_rank": parts[0].candidates.basis.shape[1]})
     folder.remove(CHECKPOINT)
@@ -73,7 +92,7 @@ def _save(
     attack: AttackConfig,
     folder: RunFolder,
     found: Reconstruction,
-    before: Tensor | None,
+    start: Tensor | None,
     seconds: float,
 ) -> None:
     tensors = {
@@ -83,8 +102,8 @@ def _save(
     }
     if found.duals is not None:
         tensors["duals"] = found.duals.float()
-    if before is not None and before[0, 0].numel() == 2:
-        tensors["start"] = before.float()  # so small that the figure of the 2-D experiment may have it
+    if start is not None:
+        tensors["start"] = start.float()
     folder.write_tensors("candidates.safetensors", tensors)
     trials, m = found.candidates.shape[:2]
     steps = 0 if attack.method == "weights" else attack.steps
@@ -105,8 +124,21 @@ def _save(
             "steps": steps,
             "seconds": seconds,
             "ms_per_step_per_trial": 1000 * seconds / (steps * trials) if steps else None,
+            "peak_memory_bytes": max(map(torch.cuda.max_memory_allocated, _gpus(run)), default=None),
         },
     )
+
+
+def _start_of_points(parts: Sequence[Problem]) -> Tensor | None:
+    """Where points in the plane started, for the figure of the 2-D experiment; images are too many numbers to keep."""
+    candidates = [part.candidates for part in parts]
+    if shared() or math.prod(parts[0].target.sample_shape) != 2:
+        return None
+    return torch.cat([own.decode(own.init(part.rng)).cpu() for own, part in zip(candidates, parts, strict=True)])
+
+
+def _gpus(run: Run) -> list[torch.device]:
+    return [device for device in run.devices if device.type == "cuda"]
 
 
 def _effective(precision: Precision, device: torch.device) -> Precision:

@@ -10,6 +10,7 @@ from torch import nn
 
 from recollect.core import RecollectError
 from recollect.datasets import heldout_data, training_data
+from recollect.groups import Group
 from recollect.networks import NetworkFacts, save_network
 from recollect.outputs import error_rate
 from recollect.progress import TrainingBar
@@ -104,6 +105,8 @@ def _shape_of(net: nn.Module) -> str:
     >>> from recollect.zoo import ConvArchitecture, MLPArchitecture
     >>> _shape_of(build_network(MLPArchitecture(hidden=(8,)), (1, 4, 4), seed=0))
     '16-8-1'
+    >>> _shape_of(build_network(MLPArchitecture(hidden=(8,), group="flip"), (1, 4, 4), seed=0))
+    '16-8-1, invariant to flip'
     >>> _shape_of(build_network(ConvArchitecture(channels=2, hidden=(8,)), (3, 4, 4), seed=0))
     'conv 3x3 x2 - 8 - 1'
     """
@@ -111,6 +114,8 @@ def _shape_of(net: nn.Module) -> str:
     outputs = [str(part.out_features) for part in linear]
     first = next((part for part in net.modules() if isinstance(part, nn.Conv2d)), None)
     if first is None:
-        return "-".join([str(linear[0].in_features), *outputs])
+        group = getattr(net, "group", None)
+        invariant = f", invariant to {group.name}" if isinstance(group, Group) else ""
+        return "-".join([str(linear[0].in_features), *outputs]) + invariant
     height, width = first.kernel_size
     return " - ".join([f"conv {height}x{width} x{first.out_channels}", *outputs])

@@ -1,17 +1,20 @@
-"""Trained networks, seen from the attack. Two targets, one contract (`recollect.core.Target`)."""
+"""Trained networks, seen from the attack. Several targets, one contract (`recollect.core.Target`)."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, TypeGuard
 
 import torch
 from torch import nn
 
 from recollect.core import RecollectError, Target
-from recollect.targets.mlp import MLPTarget, is_mlp
+from recollect.targets.chain import is_chain
+from recollect.targets.mlp import MLPTarget
 from recollect.targets.module import ModuleTarget
+from recollect.targets.symmetrized import SymmetrisedTarget
+from recollect.zoo.symmetrised import Symmetrised
 
-__all__ = ["MLPTarget", "ModuleTarget", "as_target"]
+__all__ = ["MLPTarget", "ModuleTarget", "SymmetrisedTarget", "as_target", "is_perceptron"]
 
 
 def as_target(
@@ -33,6 +36,14 @@ def as_target(
         raise RecollectError(
             f"the weights in '{bad[0]}' are not finite; the checkpoint is damaged or training diverged."
         )
-    if kind == "mlp" or (kind == "auto" and is_mlp(module)):
+    if isinstance(module, Symmetrised):
+        inner = as_target(module.net, sample_shape, kind, dtype, device, recompute, half)
+        return SymmetrisedTarget(inner, module.group)
+    if kind == "mlp" or (kind == "auto" and is_chain(module, sample_shape)):
         return MLPTarget.from_module(module, sample_shape, dtype, device, half)
     return ModuleTarget(module, sample_shape, dtype, device, recompute)
+
+
+def is_perceptron(target: Target) -> TypeGuard[MLPTarget]:
+    """Whether the first layer sees whole samples and all layers are known: what the row space is defined for."""
+    return isinstance(target, MLPTarget) and target.patches.kernel is None

@@ -25,7 +25,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from recollect.core import per_trial
-from recollect.products import Matrix, Rows, column_sums, matrix, product, rows, summed
+from recollect.products import Matrix, Rows, Tape, column_sums, matrix, product, rows, summed
+from recollect.targets.patches import Patches
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,8 @@ class ForwardPass:
 
     layers: tuple[Layer, ...]
     smoothing: Float[Tensor, " T"]
-    sample_shape: tuple[int, ...]
+    patches: Patches
+    tape: Tape
     inputs: list[Rows]
     products: list[Float[Tensor, "T m out"]]
     slopes: list[Float[Tensor, "T m out"]]
@@ -58,7 +60,8 @@ class ForwardPass:
     def pull_back(self, cotangent: Float[Tensor, "T m C"]) -> BackwardPass:
         passed = BackwardPass([rows(cotangent, self.layers[-1].half)], [])
         for index in reversed(range(1, len(self.layers))):
-            passed.arriving.insert(0, product(passed.deltas[0], self.layers[index].weight))
+            arriving = product(passed.deltas[0], self.layers[index].weight, self.tape)
+            passed.arriving.insert(0, self.patches.spread(arriving) if index == 1 else arriving)
             delta = passed.arriving[0] * self.slopes[index - 1]
             passed.deltas.insert(0, rows(delta, self.layers[index - 1].half))
         return passed
@@ -81,6 +84,10 @@ class MLPPulled:
     names: frozenset[str] | None
 
     @property
+    def taken(self) -> list[Tensor]:
+        return self.passed.tape.taken
+
+    @property
     def combined(self) -> dict[str, Tensor]:
         found: dict[str, Tensor] = {}
         for layer, delta, a in zip(self.passed.layers, self.back.deltas, self.passed.inputs, strict=True):
@@ -101,12 +108,15 @@ class MLPPulled:
         z_adjoint: Tensor | None = None  # the outputs themselves do not enter the residual
         for index in reversed(range(1, len(layers))):
             input_adjoint = self._input_adjoint(index, z_adjoint, weights, gradients[index])
-            slope, arriving = passed.slopes[index - 1], self.back.arriving[index - 1]
-            bend = per_trial(passed.smoothing, slope) * upward[index - 1].values * arriving * (1 - slope)
+            slope, arriving, sloped = passed.slopes[index - 1], self.back.arriving[index - 1], upward[index - 1].values
+            if index == 1:
+                sloped = passed.patches.spread(sloped)
+                input_adjoint = None if input_adjoint is None else passed.patches.spread(input_adjoint)
+            bend = per_trial(passed.smoothing, slope) * sloped * arriving * (1 - slope)
             z_adjoint = bend if input_adjoint is None else input_adjoint * slope + bend
         x_adjoint = self._input_adjoint(0, z_adjoint, weights, gradients[0])
         x_adjoint = torch.zeros_like(passed.inputs[0].values) if x_adjoint is None else x_adjoint
-        return x_adjoint.unflatten(2, passed.sample_shape), cotangent_adjoint
+        return passed.patches.back(x_adjoint), cotangent_adjoint
 
     def _summed(self, index: int, total: Mapping[str, Tensor] | None) -> Summed:
         layer, a, delta = self.passed.layers[index], self.passed.inputs[index], self.back.deltas[index]
@@ -137,6 +147,7 @@ class MLPPulled:
                 adjoint = carried
             if index + 1 < len(self.passed.layers):
                 sloped = adjoint * self.passed.slopes[index]
+                sloped = self.passed.patches.gathered(sloped) if index == 0 else sloped
                 upward.append(rows(sloped, self.passed.layers[index + 1].half))
         return upward, adjoint
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -23,6 +23,10 @@ class ModulePulled:
     cotangent: Tensor
     params: Mapping[str, Tensor]
     combined: dict[str, Tensor]
+
+    @property
+    def taken(self) -> list[Tensor]:
+        return []
 
     def adjoint(
         self, weights: Mapping[str, float], total: Mapping[str, Tensor] | None = None
@@ -78,8 +82,9 @@ class ModuleTarget:
         return list(grouped.values())
 
     def linearise(
-        self, x: Float[Tensor, "T m ..."], smoothing: Float[Tensor, " T"]
+        self, x: Float[Tensor, "T m ..."], smoothing: Float[Tensor, " T"], taken: Sequence[Tensor] = ()
     ) -> tuple[Float[Tensor, "T m C"], Pullback]:
+        del taken
         trials, x = x.shape[0], _recording(x)
         # One copy of the parameters per trial, as a view: gradients then come out per trial.
         params = {name: p.expand(trials, *p.shape).requires_grad_() for name, p in self.params.items()}

@@ -2,7 +2,10 @@
 
 from recollect.zoo.architectures import MLP, Architecture, MLPArchitecture, build_network
 from recollect.zoo.convolution import ConvArchitecture, ConvNet
+from recollect.zoo.deep_set import DeepSet, DeepSetArchitecture
 from recollect.zoo.fitting import fitted
+from recollect.zoo.group_convolution import GroupConvArchitecture, GroupConvNet
+from recollect.zoo.symmetrised import Symmetrised
 from recollect.zoo.training import TrainingConfig, train
 
 __all__ = [
@@ -10,7 +13,12 @@ __all__ = [
     "Architecture",
     "ConvArchitecture",
     "ConvNet",
+    "DeepSet",
+    "DeepSetArchitecture",
+    "GroupConvArchitecture",
+    "GroupConvNet",
     "MLPArchitecture",
+    "Symmetrised",
     "TrainingConfig",
     "build_network",
     "fitted",

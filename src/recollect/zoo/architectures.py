@@ -7,10 +7,14 @@ from collections.abc import Mapping
 from typing import Annotated, Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, PositiveInt, Tag
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, PositiveInt, Tag
 from torch import Tensor, nn
 
+from recollect.symmetries import checked_name, named_group
 from recollect.zoo.convolution import ConvArchitecture, ConvNet
+from recollect.zoo.deep_set import DeepSet, DeepSetArchitecture
+from recollect.zoo.group_convolution import GroupConvArchitecture, GroupConvNet
+from recollect.zoo.symmetrised import Symmetrised
 
 
 class MLPArchitecture(BaseModel):
@@ -19,6 +23,7 @@ class MLPArchitecture(BaseModel):
     ``bias="first"`` keeps the network homogeneous in its parameters (theory of Haim 2022 holds);
     ``"all"`` adds biases to every hidden layer; ``"none"`` has none. ``first_layer_scale`` draws the first layer
     from ``scale * N(0, 1)`` (published: 1e-4); with ``"standard"`` every layer has PyTorch's own initialisation.
+    ``group`` names the group that the network is averaged over, which makes it invariant (Elbaz 2024).
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -29,6 +34,7 @@ class MLPArchitecture(BaseModel):
     """Follows from the task when left out."""
     bias: Literal["first", "all", "none"] = "first"
     first_layer_scale: Annotated[float, Field(gt=0)] | Literal["standard"] = 1e-4
+    group: Annotated[str, AfterValidator(checked_name)] = "trivial"
 
 
 class MLP(nn.Module):
@@ -59,14 +65,19 @@ def _kind(architecture: object) -> str:
 
 
 Architecture = Annotated[
-    Annotated[MLPArchitecture, Tag("mlp")] | Annotated[ConvArchitecture, Tag("conv")],
+    Annotated[MLPArchitecture, Tag("mlp")]
+    | Annotated[ConvArchitecture, Tag("conv")]
+    | Annotated[GroupConvArchitecture, Tag("group_conv")]
+    | Annotated[DeepSetArchitecture, Tag("deep_set")],
     Discriminator(
-        _kind, custom_error_type="unknown_kind", custom_error_message="There is no such kind; choose 'mlp' or 'conv'"
+        _kind,
+        custom_error_type="unknown_kind",
+        custom_error_message="There is no such kind; choose 'mlp', 'conv', 'group_conv' or 'deep_set'",
     ),
 ]
 
 
-def build_network(architecture: Architecture, sample_shape: tuple[int, ...], seed: int) -> MLP | ConvNet:
+def build_network(architecture: Architecture, sample_shape: tuple[int, ...], seed: int) -> nn.Module:
     """A freshly initialised network, in float64; the same seed gives the same weights on every device.
 
     It has one output where the architecture leaves their number open.
@@ -75,14 +86,20 @@ def build_network(architecture: Architecture, sample_shape: tuple[int, ...], see
         torch.manual_seed(seed)
         net = _make(architecture, sample_shape).to(torch.float64)
         if architecture.first_layer_scale != "standard":
-            first = next(part for part in net.modules() if isinstance(part, nn.Linear | nn.Conv2d))
+            first = next(part for part in net.modules() if list(part.parameters(recurse=False)))
             with torch.no_grad():
                 for parameter in first.parameters():
                     parameter.copy_(architecture.first_layer_scale * torch.randn_like(parameter))
     return net
 
 
-def _make(architecture: Architecture, sample_shape: tuple[int, ...]) -> MLP | ConvNet:
+def _make(architecture: Architecture, sample_shape: tuple[int, ...]) -> nn.Module:
     if isinstance(architecture, ConvArchitecture):
         return ConvNet(architecture, sample_shape)
-    return MLP(architecture, sample_shape)
+    if isinstance(architecture, GroupConvArchitecture):
+        return GroupConvNet(architecture, sample_shape)
+    if isinstance(architecture, DeepSetArchitecture):
+        return DeepSet(architecture, sample_shape)
+    net = MLP(architecture, sample_shape)
+    group = named_group(architecture.group, sample_shape)
+    return net if group.trivial else Symmetrised(net, group)

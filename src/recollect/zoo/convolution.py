@@ -34,6 +34,8 @@ class ConvArchitecture(BaseModel):
 class ConvNet(nn.Module):
     """Conv2d, ReLU, Flatten, then Linear layers with ReLU between them."""
 
+    is_plain_chain = True
+
     def __init__(self, architecture: ConvArchitecture, sample_shape: tuple[int, ...]) -> None:
         super().__init__()
         kernel, channels = architecture.kernel, architecture.channels

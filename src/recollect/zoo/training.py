@@ -79,9 +79,10 @@ def train(
     x, y = x.to(device, dtype), y.to(device)
     start = dict(net.named_parameters()) if state is None else state.params
     params = {name: value.detach().to(device, dtype).clone() for name, value in start.items()}
+    net.to(device=device, dtype=dtype)  # buffers; the parameters themselves are passed in
     with training_arithmetic(config.dtype, device):
         progress = _until_done(net, params, x, y, config, seed, callbacks, 0 if state is None else state.epoch)
-    net.to(dtype).load_state_dict({name: value.cpu() for name, value in params.items()}, strict=False)
+    net.cpu().load_state_dict({name: value.cpu() for name, value in params.items()}, strict=False)
     return progress
 
 

@@ -1,0 +1,153 @@
+"""What a search moves, how it moves, and what it knows beforehand: built from the configuration by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from recollect.candidates import DeepImagePrior, Pixels, RowSpace, signal_basis
+from recollect.config import AttackConfig
+from recollect.core import Candidates, Optimiser, RecollectError, Target, TrialRng
+from recollect.groups import Group
+from recollect.optimisers import Adam, Momentum, SameGD
+from recollect.priors import Asymmetry, Box, Prior
+from recollect.sharing import sum_across
+from recollect.symmetries import chosen_group
+from recollect.targets import is_perceptron
+from recollect.zoo.symmetrised import Symmetrised
+
+Settings = dict[str, Tensor]
+"""Each trial setting as a ``[T]`` tensor."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """What the parts have in common."""
+
+    attack: AttackConfig
+    settings: Settings
+    rng: TrialRng
+    group: Group
+    half: bool
+
+    @classmethod
+    def of(
+        cls, net: nn.Module, sample_shape: tuple[int, ...], attack: AttackConfig, rng: TrialRng, half: bool
+    ) -> Search:
+        names = type(attack.trials[0]).model_fields
+        values = {name: [getattr(trial, name) for trial in attack.trials] for name in names}
+        settings = {name: torch.tensor(value, dtype=rng.dtype, device=rng.device) for name, value in values.items()}
+        group = chosen_group(attack.group, net, sample_shape)
+        return cls(attack, settings, rng, group.to(settings["lr_x"]), half)
+
+
+def attacked(net: nn.Module, attack: AttackConfig) -> nn.Module:
+    """The network itself, or the one inside an average over a group (``attack.asymmetry.unfold``).
+
+    ``theta = sum_i lambda_i / |G| sum_g y_i grad Phi(g x_i)`` is the condition of an ordinary network trained on whole
+    orbits: its candidates are free to be any element of an orbit, and no symmetry binds their steps.
+    """
+    if not attack.asymmetry.unfold:
+        return net
+    if not isinstance(net, Symmetrised):
+        raise RecollectError(
+            "attack.asymmetry.unfold needs a network averaged over a group (model.group), this is none; leave it out."
+        )
+    return net.net
+
+
+def _pixels(search: Search, target: Target) -> tuple[Candidates, Target]:
+    attack, scale = search.attack, search.settings["init_scale"]
+    asymmetric = None if attack.asymmetry.init == 1 else (search.group, attack.asymmetry.init)
+    return Pixels(attack.candidates, target.sample_shape, scale, asymmetric), target
+
+
+def _row_space(search: Search, target: Target) -> tuple[Candidates, Target]:
+    if not is_perceptron(target):
+        raise RecollectError(
+            "the row space is that of an MLP's first layer, this network is no plain MLP; use --set attack.space=full."
+        )
+    attack, scale = search.attack, search.settings["init_scale"]
+    basis = signal_basis(target.first_weight, attack.max_rank, multiple=8)
+    shape = target.sample_shape
+    candidates = RowSpace(attack.candidates, shape, scale, basis, attack.exposed_share, search.half)
+    return candidates, target.in_subspace(basis)
+
+
+def _deep_image_prior(search: Search, target: Target) -> tuple[Candidates, Target]:
+    attack, chosen = search.attack, search.attack.dip
+    candidates = DeepImagePrior.drawn(
+        attack.candidates,
+        target.sample_shape,
+        search.settings["init_scale"],
+        search.rng,
+        chosen.channels,
+        chosen.networks,
+        chosen.offset,
+        sum_across(),
+    )
+    return candidates, target
+
+
+SPACES: dict[str, Callable[[Search, Target], tuple[Candidates, Target]]] = {
+    "full": _pixels,
+    "row": _row_space,
+    "dip": _deep_image_prior,
+}
+"""Candidates, and the target as they see it."""
+
+
+def _momentum(search: Search, lr: Settings) -> Momentum:
+    return Momentum(lr, search.attack.momentum)
+
+
+def _adam(search: Search, lr: Settings) -> Adam:
+    del search
+    return Adam(lr)
+
+
+def _same_gd(search: Search, lr: Settings) -> SameGD:
+    if search.attack.space != "full":
+        raise RecollectError(
+            f"same_gd moves samples themselves, attack.space = '{search.attack.space}' does not; use --set "
+            "attack.space=full."
+        )
+    chosen = search.attack.same_gd
+    return SameGD(
+        _momentum(search, lr),
+        search.group,
+        search.attack.steps,
+        chosen.update_every,
+        chosen.save_every,
+        chosen.alpha,
+        chosen.beta,
+        chosen.schedule,
+        chosen.memory,
+    )
+
+
+OPTIMISERS: dict[str, Callable[[Search, Settings], Optimiser]] = {
+    "momentum": _momentum,
+    "adam": _adam,
+    "same_gd": _same_gd,
+}
+
+
+def optimiser_for(search: Search, candidates: Candidates) -> Optimiser:
+    """Every variable of the candidates has one rate, the multipliers another."""
+    lr = dict.fromkeys(candidates.names, search.settings["lr_x"]) | {"duals": search.settings["lr_duals"]}
+    return OPTIMISERS[search.attack.optimiser](search, lr)
+
+
+def priors_for(search: Search) -> dict[str, Prior]:
+    """The box where values could leave it, and what the asymmetry section asks for."""
+    attack, asymmetry = search.attack, search.attack.asymmetry
+    priors: dict[str, Prior] = {}
+    if attack.box_weight and attack.space != "dip":  # a sigmoid's values stay inside
+        priors["box"] = Box(attack.box_weight)
+    if asymmetry.weight and not search.group.trivial:
+        priors["asymmetry"] = Asymmetry(search.group, asymmetry.weight, asymmetry.share)
+    return priors

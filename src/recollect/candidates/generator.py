@@ -1,0 +1,191 @@
+"""Candidates as the images of a conditioned generator, whose weights are the variables (TLDR 2024, section 3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import prod, sqrt
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.func import vjp
+from torch.nn import functional as F
+
+from recollect.candidates.conditioning import (
+    Conditioning,
+    Conditions,
+    draw_conditions,
+    hot_matrix,
+    uses_matrix,
+    uses_vector,
+)
+from recollect.candidates.upsampling import Layer, Plan, upsampling_plan
+from recollect.core import TrialRng, Variables
+from recollect.counter_random import TrialStreams
+
+_UNSEEN = -1
+"""The step whose batch is shown: none that the search takes."""
+
+
+@dataclass(frozen=True)
+class Generated:
+    """A batch of images and what each was asked to be."""
+
+    images: Float[Tensor, "T m c h w"]
+    conditions: Conditions
+
+
+@dataclass(frozen=True)
+class Generator:
+    """Latent noise and a condition to images in [0, 1], one generator per trial, ``candidates`` images a batch.
+
+    A Linear layer, then transposed convolutions, each with batch norm (by the batch's own statistics), leaky ReLU and
+    dropout of whole channels, which stays active when images are shown: it is a source of their diversity. A batch is a
+    function of weights and step: latents, conditions and masks come from ``streams``. Generators lie side by side as
+    groups of one convolution: ``[m, T c, h, w]``.
+
+    ``bounded`` ends in a sigmoid; without it the range is left to the pixel penalty of the objective, as in the paper.
+    """
+
+    candidates: int
+    sample_shape: tuple[int, ...]
+    classes: int
+    streams: TrialStreams
+    conditioning: Conditioning = "vector_matrix"
+    hot: bool = False
+    latent: int = 64
+    width: int = 64
+    dropout: float = 0.3
+    bounded: bool = True
+
+    @cached_property
+    def plan(self) -> Plan:
+        return upsampling_plan(self.sample_shape, self.classes, self.width, uses_matrix(self.conditioning))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        normalised = [f"{name}.{kind}" for name in self._normalised for kind in ("weight", "gain", "shift")]
+        embedded = ["embedding"] if self.conditioning == "label" else []
+        return (*embedded, *normalised, "image.weight", "image.shift")
+
+    def init(self, rng: TrialRng) -> Variables:
+        """Weights of variance ``2 / fan_in`` (He et al. 2015), half of it in the last layer."""
+        plan, told = self.plan, self._told
+        size = plan.start_channels * prod(plan.start)
+        variables = {"start.weight": rng.normal("start", (self.latent + told, size)) / sqrt(self.latent + told)}
+        for layer in plan.hidden:
+            variables[f"{layer.name}.weight"] = _drawn(rng, layer, gain=2)
+        for name, channels in self._normalised.items():
+            variables[f"{name}.gain"] = variables["start.weight"].new_ones(len(rng.trials), channels)
+            variables[f"{name}.shift"] = variables["start.weight"].new_zeros(len(rng.trials), channels)
+        variables["image.weight"] = _drawn(rng, plan.last, gain=1)
+        variables["image.shift"] = variables["start.weight"].new_zeros(len(rng.trials), plan.last.channels_out)
+        if self.conditioning == "label":
+            variables["embedding"] = rng.normal("embedding", (self.classes, told))
+        return {name: variables[name] for name in self.names}
+
+    def generate(self, variables: Variables, step: Int[Tensor, ""]) -> Generated:
+        """The batch of a step: the same weights and step give the same images."""
+        dtype = variables["start.weight"].dtype
+        conditions = draw_conditions(
+            self.streams, step, self.candidates, self.classes, self.conditioning, self.hot, dtype
+        )
+        return Generated(self._images(variables, step, conditions), conditions)
+
+    def inputs(self, variables: Variables) -> Float[Tensor, "T m c h w"]:
+        return self.decode(variables)
+
+    def decode(self, variables: Variables) -> Float[Tensor, "T m c h w"]:
+        return self.shown(variables).images
+
+    def shown(self, variables: Variables) -> Generated:
+        """A batch that no step of the search has seen: what people look at."""
+        step = torch.full((), _UNSEEN, dtype=torch.int64, device=self.streams.trials.device)
+        return self.generate(variables, step)
+
+    def exposed(self, variables: Variables) -> tuple[Float[Tensor, "T m c h w"], None]:
+        return self.decode(variables), None
+
+    def pull(
+        self,
+        variables: Variables,
+        inputs_gradient: Tensor,
+        sample_gradient: Tensor | None = None,
+        which: Tensor | None = None,
+    ) -> Variables:
+        del which
+        send_back = vjp(self.decode, {name: variables[name] for name in self.names})[1]
+        return send_back(inputs_gradient if sample_gradient is None else inputs_gradient + sample_gradient)[0]
+
+    def for_trials(self, chosen: Int[Tensor, " k"]) -> Generator:
+        return replace(self, streams=self.streams.for_trials(chosen))
+
+    @property
+    def _told(self) -> int:
+        """Length of what is appended to the latent vector."""
+        return self.classes if uses_vector(self.conditioning) or self.conditioning == "label" else 0
+
+    @property
+    def _normalised(self) -> dict[str, int]:
+        """Layers with batch norm, and how many channels each makes."""
+        return {"start": self.plan.start_channels} | {layer.name: layer.channels_out for layer in self.plan.hidden}
+
+    def _images(self, variables: Variables, step: Tensor, conditions: Conditions) -> Float[Tensor, "T m c h w"]:
+        plan, trials = self.plan, len(self.streams.trials)
+        vectors = torch.bmm(self._vectors(variables, step, conditions), variables["start.weight"])
+        features = _side_by_side(vectors.unflatten(2, (plan.start_channels, *plan.start)))
+        features = self._activated(features, variables, step, "start")
+        for layer in plan.hidden:
+            features = _upsampled(features, variables[f"{layer.name}.weight"], layer)
+            features = self._activated(features, variables, step, layer.name)
+            if layer is plan.to_grid and uses_matrix(self.conditioning):
+                matrix = hot_matrix(conditions.labels, self.classes, features.dtype).unsqueeze(2)
+                features = _joined(features, matrix)
+        images = _upsampled(features, variables["image.weight"], plan.last)
+        images = images + variables["image.shift"].flatten()[:, None, None]
+        images = images.unflatten(1, (trials, -1)).movedim(1, 0)
+        return torch.sigmoid(images) if self.bounded else images
+
+    def _vectors(self, variables: Variables, step: Tensor, conditions: Conditions) -> Float[Tensor, "T m l"]:
+        latent = self.streams.normal("latent", step, (self.candidates, self.latent), variables["start.weight"].dtype)
+        if self.conditioning == "label":
+            index = conditions.labels.unsqueeze(2).expand(-1, -1, self._told)
+            return torch.cat([latent, variables["embedding"].gather(1, index)], dim=2)
+        return torch.cat([latent, conditions.distribution], dim=2) if uses_vector(self.conditioning) else latent
+
+    def _activated(
+        self, features: Float[Tensor, "m Tc h w"], variables: Variables, step: Tensor, name: str
+    ) -> Float[Tensor, "m Tc h w"]:
+        """Batch norm, leaky ReLU, dropout of whole channels."""
+        gain, shift = variables[f"{name}.gain"], variables[f"{name}.shift"]
+        features = F.batch_norm(features, None, None, gain.flatten(), shift.flatten(), training=True)
+        features = F.leaky_relu(features, 0.2)
+        if not self.dropout:
+            return features
+        keep = self.streams.keep(f"dropout.{name}", step, (self.candidates, gain.shape[1]), self.dropout)
+        return features * (_side_by_side(keep)[..., None, None] / (1 - self.dropout)).to(features.dtype)
+
+
+def _drawn(rng: TrialRng, layer: Layer, gain: float) -> Float[Tensor, "T i o kh kw"]:
+    shape = (layer.channels_in, layer.channels_out, *layer.kernel)
+    return rng.normal(layer.name, shape) * sqrt(gain / layer.fan_in)
+
+
+def _side_by_side(values: Tensor) -> Tensor:
+    """``[T, m, c, ...]`` to ``[m, T c, ...]``."""
+    return values.movedim(0, 1).flatten(1, 2)
+
+
+def _joined(features: Float[Tensor, "m Tc h w"], further: Float[Tensor, "T m k h w"]) -> Float[Tensor, "m Tck h w"]:
+    """Further channels appended to those of each trial."""
+    own = features.unflatten(1, (len(further), -1))
+    return torch.cat([own, further.movedim(0, 1)], dim=2).flatten(1, 2)
+
+
+def _upsampled(
+    features: Float[Tensor, "m Ti h w"], weight: Float[Tensor, "T i o kh kw"], layer: Layer
+) -> Float[Tensor, "m To H W"]:
+    return F.conv_transpose2d(
+        features, weight.flatten(0, 1), stride=layer.stride, padding=layer.padding, groups=len(weight)
+    )

@@ -1,0 +1,100 @@
+"""``series.json`` in words: a sentence, and a row for each member."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from recollect.core import RecollectError
+from recollect.report.parsing import check_format, number, read_object
+from recollect.report.tables import NOTHING, decimal, text, whole
+
+Record = Mapping[str, Any]
+"""``series.json``, or one of its members."""
+
+
+def read_series(path: Path) -> dict[str, Any]:
+    record = read_object(path)
+    if record is None:
+        raise RecollectError(f"there is no {path}; go on with --resume {path.parent}.")
+    check_format(record, path)
+    return record
+
+
+def measure(record: Record) -> tuple[str, str]:
+    """The count that a series is drawn by, and its name: SSIM says nothing of points, and little of digits."""
+    if any(member["score"] == "ssim" for member in record["members"]):
+        return "good_ssim04", "SSIM > 0.4"
+    return "recovered", "recovered"
+
+
+def series_verdict(record: Record) -> str:
+    """How far the series is, and the member where most was found."""
+    members = record["members"]
+    done = sum(member["state"] == "done" for member in members)
+    failed = [member["name"] for member in members if member["state"] == "failed"]
+    so_far = f"{done} of {len(members)} members are done" + (f", {len(failed)} failed" if failed else "")
+    key, name = measure(record)
+    counted = [member for member in members if number(member[key]) is not None]
+    if not counted:
+        return f"{so_far}."
+    best = max(counted, key=lambda member: member[key])
+    if not best[key]:
+        return f"{so_far}. None of them has a training sample counted as {name}."
+    luck = "" if not best["null_count"] else f" ({best[f'null_{key}']} of {best['null_count']} held-out ones)"
+    return (
+        f"{so_far}. Most is found at {best['name']}: {best[key]} of {best['reference_count']} training samples "
+        f"{'with ' if key != 'recovered' else ''}{name}{luck}."
+    )
+
+
+_BRIEF: dict[str, Callable[[Record], str]] = {
+    "member": lambda member: text(member["name"]),
+    "SSIM > 0.4": lambda member: _beside_luck(member, "good_ssim04", whole),
+    "recovered": lambda member: _beside_luck(member, "recovered", whole),
+    "training error": lambda member: _share(member["training_error"]),
+    "test error": lambda member: _share(member["test_error"]),
+    "time": lambda member: _seconds(member["seconds"]),
+}
+_FULL: dict[str, Callable[[Record], str]] = {
+    **_BRIEF,
+    "top-10 SSIM": lambda member: decimal(member["top10_ssim"]),
+    "mean DSSIM": lambda member: _beside_luck(member, "mean_dssim", decimal),
+    "samples": lambda member: whole(member["reference_count"]),
+    "training loss": lambda member: text(member["training_loss"]),
+    "peak memory": lambda member: _gibibytes(member["peak_memory_bytes"]),
+}
+
+
+def listing(record: Record, brief: bool = False) -> list[list[str]]:
+    """Headings, then a row for each member; columns that are empty for all are left out, the state when all is done."""
+    columns = dict(_BRIEF if brief else _FULL)
+    if measure(record)[0] == "recovered":
+        columns["NCC ≥ 0.8"] = lambda member: _beside_luck(member, "ncc80", whole)
+    members = record["members"]
+    if any(member["state"] != "done" for member in members):
+        columns["state"] = lambda member: text(member["state"])
+    cells = {heading: [cell(member) for member in members] for heading, cell in columns.items()}
+    kept = {heading: column for heading, column in cells.items() if any(value != NOTHING for value in column)}
+    return [list(kept), *([column[row] for column in kept.values()] for row in range(len(members)))]
+
+
+def _beside_luck(member: Record, key: str, shown: Callable[[object], str]) -> str:
+    null = shown(member[f"null_{key}"])
+    return shown(member[key]) if null == NOTHING else f"{shown(member[key])} ({null})"
+
+
+def _share(value: object) -> str:
+    found = number(value)
+    return NOTHING if found is None else f"{found:.1%}"
+
+
+def _seconds(value: object) -> str:
+    found = number(value)
+    return NOTHING if found is None else f"{found:.0f} s"
+
+
+def _gibibytes(value: object) -> str:
+    found = number(value)
+    return NOTHING if found is None else f"{found / 2**30:.1f} GiB"
