@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from recollect.analysis.frechet import frechet_distance
 from recollect.analysis.generated import agreement, feature_similarity, similarity_within_classes
-from recollect.analysis.membership import member_advantage, nearest_training
+from recollect.analysis.membership import member_advantage, nearest_label, nearest_training
 from recollect.candidates.conditioning import Conditioning
 from recollect.candidates.generator import Generated, Generator
 from recollect.core import TrialRng, Variables
@@ -27,6 +27,7 @@ from recollect.objectives.inversion import INVERSION, RECONSTRUCTION, Inversion
 from recollect.optimisers import Adam
 from recollect.stepping import rate_at
 from recollect.targets.classifier import ClassifierTarget
+from recollect.zoo import MLPArchitecture, build_network
 from recollect.zoo.classifier import ClassifierArchitecture, build_classifier
 from recollect.zoo.ordinary_training import OrdinaryTraining, accuracy, outputs_of, train_ordinarily
 
@@ -39,27 +40,36 @@ SHOWN = 500
 
 @dataclass(frozen=True)
 class Setting:
-    """One attacked network, an independent one, and what either was trained on."""
+    """The attacked network and what it was trained on; two others, of its kind and of another, and what they had."""
 
     attacked: nn.Module
-    independent: nn.Module
+    twin: nn.Module
+    perceptron: nn.Module
     training: tuple[Tensor, Tensor]
+    independent: tuple[Tensor, Tensor]
     held_out: Tensor
 
 
 def prepare(name: str, n: int, independent: int, device: torch.device) -> Setting:
-    """The attacked classifier has the first n training images, the independent one the next."""
+    """The attacked classifier has the first n training images, the independent ones the next."""
     known, unseen = load(name, "train"), load(name, "test")
     shape, classes = tuple(known.images.shape[1:]), int(known.labels.max()) + 1
-    nets = []
-    for seed, rows, epochs in ((0, slice(0, n), 20), (1, slice(n, n + independent), 6)):
-        net = build_classifier(ClassifierArchitecture(outputs=classes), shape, seed)
-        config, started = OrdinaryTraining(epochs=epochs), time.perf_counter()
-        train_ordinarily(net, known.images[rows], known.labels[rows], config, seed, device)
-        right, seconds = accuracy(net, unseen.images, unseen.labels), time.perf_counter() - started
-        print(f"classifier {seed}: {len(known.images[rows])} images, test accuracy {right:.3f}, {seconds:.0f} s")
-        nets.append(net)
-    return Setting(nets[0], nets[1], (known.images[:n], known.labels[:n]), unseen.images)
+    first, others = slice(0, n), slice(n, n + independent)
+    architecture = ClassifierArchitecture(outputs=classes)
+    wide = MLPArchitecture(hidden=(512,), outputs=classes, bias="all", first_layer_scale="standard")
+    nets = {
+        "attacked": (build_classifier(architecture, shape, 0), first, 20),
+        "twin": (build_classifier(architecture, shape, 1), others, 6),
+        "perceptron": (build_network(wide, shape, 2), others, 20),
+    }
+    for who, (net, rows, epochs) in nets.items():
+        started = time.process_time()
+        train_ordinarily(net, known.images[rows], known.labels[rows], OrdinaryTraining(epochs=epochs), 0, device)
+        right, seconds = accuracy(net, unseen.images, unseen.labels), time.process_time() - started
+        count = len(known.images[rows])
+        print(f"{who}: {count} images, test accuracy {right:.3f}, {seconds:.0f} s of CPU time", flush=True)
+    parts = [(known.images[rows], known.labels[rows]) for rows in (first, others)]
+    return Setting(nets["attacked"][0], nets["twin"][0], nets["perceptron"][0], parts[0], parts[1], unseen.images)
 
 
 def search(
@@ -94,12 +104,14 @@ def attack(setting: Setting, name: str, options: argparse.Namespace, device: tor
 def judge(setting: Setting, made: Generated) -> dict[str, str]:
     images, labels = made.images[0].cpu(), made.conditions.labels[0].cpu()
     x, y = setting.training
-    features = features_of(setting.attacked, images)
-    independent = [features_of(setting.independent, part) for part in (images, x[:SHOWN], setting.held_out[:SHOWN])]
+    features, neighbours = features_of(setting.attacked, images), nearest_label(images, *setting.independent)
+    independent = [features_of(setting.twin, part) for part in (images, x[:SHOWN], setting.held_out[:SHOWN])]
     nearest, advantage = nearest_training(images, x, y, setting.held_out), member_advantage(images, x, setting.held_out)
     return {
         "label agreement": f"{float(agreement(outputs_of(setting.attacked, images), labels)):.3f}",
-        "attack accuracy": f"{float(agreement(outputs_of(setting.independent, images), labels)):.3f}",
+        "attack accuracy, network of its kind": f"{float(agreement(outputs_of(setting.twin, images), labels)):.3f}",
+        "attack accuracy, perceptron": f"{float(agreement(outputs_of(setting.perceptron, images), labels)):.3f}",
+        "attack accuracy, nearest neighbour": f"{float((neighbours == labels).double().mean()):.3f}",
         "feature cosine": f"{float(feature_similarity(features)):.3f}",
         "feature cosine within classes": f"{similarity_within_classes(features, labels):.3f}",
         "Frechet distance to training": f"{frechet_distance(independent[0], independent[1]):.1f}",
@@ -129,7 +141,7 @@ def main() -> None:
     parser.add_argument("--attacks", nargs="+", choices=list(ATTACKS), default=list(ATTACKS))
     parser.add_argument("--conditioning", choices=Conditioning.__args__, default="vector_matrix")
     parser.add_argument("--perturbation", choices=["random", "adversarial"], default="random")
-    parser.add_argument("--radius", type=float, default=0.1)
+    parser.add_argument("--radius", type=float, default=0.3)
     parser.add_argument("--steps", type=int, default=500)
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--width", type=int, default=32)
@@ -145,7 +157,7 @@ def main() -> None:
         made = attack(setting, name, options, device)
         print(f"\n{name}: {options.steps} steps, {time.process_time() - started:.0f} s of CPU time")
         for what, value in judge(setting, made).items():
-            print(f"  {what:<42}{value}")
+            print(f"  {what:<44}{value}")
         if options.pictures is not None:
             options.pictures.mkdir(parents=True, exist_ok=True)
             picture(made).save(options.pictures / f"{name}.png")

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from recollect.analysis.frechet import frechet_distance
 from recollect.analysis.generated import agreement, class_agreement, feature_similarity, similarity_within_classes
-from recollect.analysis.membership import member_advantage, nearest_ncc, nearest_training
+from recollect.analysis.membership import member_advantage, nearest_label, nearest_ncc, nearest_training
 from recollect.analysis.metrics import ncc
 from recollect.core import RecollectError
 
@@ -62,10 +62,17 @@ def test_similarity_is_the_mean_over_pairs() -> None:
     assert math.isnan(similarity_within_classes(features[1], torch.arange(6)))
 
 
+def wanted_at(values: list[float]) -> int:
+    return values.index(max(values))
+
+
 def test_the_nearest_image_is_found_among_all() -> None:
     samples, references = drawn(5, 1, 4, 4), drawn(7, 1, 4, 4, seed=3)
     wanted = [max(float(ncc(one[None], other[None])) for other in references) for one in samples]
     assert nearest_ncc(samples, references).tolist() == pytest.approx(wanted)
+    labels = torch.tensor([4, 4, 7, 1, 0, 7, 2])
+    first = [wanted_at([float(ncc(one[None], other[None])) for other in references]) for one in samples]
+    assert nearest_label(samples, references, labels).tolist() == [int(labels[index]) for index in first]
 
 
 def test_references_stand_beside_the_nearest_training_image() -> None:

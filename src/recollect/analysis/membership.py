@@ -48,6 +48,18 @@ def nearest_ncc(samples: Float[Tensor, "k ..."], references: Float[Tensor, "n ..
     return torch.cat([(normalise(part, per_channel=False) @ points.T).amax(dim=1) for part in parts])
 
 
+def nearest_label(
+    samples: Float[Tensor, "k ..."], references: Float[Tensor, "n ..."], labels: Int[Tensor, " n"]
+) -> Int[Tensor, " k"]:
+    """Label of the reference image that each sample is most like: a judge that shares no weakness with a network.
+
+    What fools one network often fools another of its kind, trained on other images though it was.
+    """
+    points = normalise(references, per_channel=False)
+    parts = samples.split(_ROWS)
+    return labels[torch.cat([(normalise(part, per_channel=False) @ points.T).argmax(dim=1) for part in parts])]
+
+
 def nearest_training(
     generated: Float[Tensor, "k ..."],
     training: Float[Tensor, "n ..."],
