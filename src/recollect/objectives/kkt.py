@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 import torch
 from jaxtyping import Float, Int
@@ -15,6 +14,9 @@ from recollect.memory import AtOnce
 from recollect.objectives.cotangents import Direction, binary
 from recollect.priors import dual_floor, dual_floor_gradient
 from recollect.sharing import SumAcross, alone
+
+_Part = tuple[Tensor, Tensor, Tensor]
+"""Some candidates: themselves, their labels, their multipliers."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +55,7 @@ class KKT:
             own = [self.for_trials(group)(target, x[group], labels, _rows(variables, group)) for group in groups]
             return {name: torch.cat([terms[name] for terms in own]) for name in own[0]}
         duals, weights = variables["duals"], parameter_weights(target, self.layer_weights)
-        parts = self._parts(x.shape[1])
-        combined = self._summed(self._pull(target, x, labels, duals, part)[1].combined for part in parts)
+        combined, _ = self._first_pass(target, self._parts(x, labels, duals), keep=False)
         residuals = [
             weight * (target.params[name] - combined[name]).flatten(1).square().sum(dim=1)
             for name, weight in weights.items()
@@ -67,45 +68,79 @@ class KKT:
     def gradient(
         self, target: Target, x: Float[Tensor, "T m ..."], labels: Int[Tensor, " m"], variables: Variables
     ) -> tuple[Float[Tensor, "T m ..."], Variables]:
-        """The same without recording the residual, trials in groups."""
-        groups = self._groups(len(x))
-        if len(groups) == 1:
-            x_gradient, duals_gradient = self._in_two_passes(target, x, labels, variables["duals"])
-            return x_gradient, {"duals": duals_gradient}
-        parts = [(self.for_trials(group), x[group], _rows(variables, group)) for group in groups]
-        sent = [own.gradient(target, own_x, labels, own_variables) for own, own_x, own_variables in parts]
-        return torch.cat([x_gradient for x_gradient, _ in sent]), _together([variables for _, variables in sent])
+        """The same without recording the residual.
 
-    def _in_two_passes(
-        self, target: Target, x: Float[Tensor, "T m ..."], labels: Int[Tensor, " m"], duals: Float[Tensor, "T m"]
-    ) -> tuple[Float[Tensor, "T m ..."], Float[Tensor, "T m"]]:
-        """The first pass sums the candidates' gradients, the second sends what they leave of theta back to each.
-
-        Memory is set by the chunk; with a single chunk nothing is computed twice.
+        Trials go in groups. Candidates go in chunks, twice: the first pass sums their gradients, the second sends what
+        they leave of theta back to each. With a single chunk nothing is computed twice.
         """
-        weights, parts = parameter_weights(target, self.layer_weights), self._parts(x.shape[1])
-        taken: list[Sequence[Tensor]] = [() for _ in parts]
-
-        def sum_up(index: int) -> dict[str, Tensor]:
-            _, pulled = self._pull(target, x, labels, duals, parts[index])
-            if self.at_once.keep_products:
-                taken[index] = pulled.taken
-            return pulled.combined
-
-        def send_back(index: int, total: dict[str, Tensor] | None) -> tuple[Tensor, Tensor]:
-            direction, pulled = self._pull(target, x, labels, duals, parts[index], taken[index])
-            x_gradient, cotangent_gradient = pulled.adjoint(weights, total)
-            return x_gradient, (cotangent_gradient * direction).sum(dim=-1)
-
-        several = len(parts) > 1 or x.shape[1] < self.candidates
-        total = self._summed(sum_up(index) for index in range(len(parts))) if several else None
-        sent = [send_back(index, total) for index in range(len(parts))]
-        x_gradient, duals_gradient = (
-            sent[0] if len(sent) == 1 else map(partial(torch.cat, dim=1), zip(*sent, strict=True))
-        )
+        duals, groups = variables["duals"], self._groups(len(x))
+        if len(groups) > 1:
+            x_gradient, duals_gradient = self._by_groups(target, x, labels, duals, groups)
+        else:
+            parts = self._parts(x, labels, duals)
+            total, taken = None, [()]
+            if len(parts) > 1 or x.shape[1] < self.candidates:
+                total, taken = self._first_pass(target, parts, self.at_once.keep_products)
+            x_gradient, duals_gradient = self._second_pass(target, parts, taken, total)
         if not self.free_sign:
             duals_gradient = duals_gradient + self.floor_weight * dual_floor_gradient(duals, self.dual_min)
-        return x_gradient, duals_gradient
+        return x_gradient, {"duals": duals_gradient}
+
+    # A compiler would write out every turn of these loops. It is kept out of them, and compiles one turn.
+
+    @torch.compiler.disable(recursive=False)
+    def _by_groups(
+        self, target: Target, x: Tensor, labels: Tensor, duals: Tensor, groups: Sequence[slice]
+    ) -> tuple[Tensor, Tensor]:
+        found: list[tuple[Tensor, Tensor]] = []
+        for group, own in zip(groups, self._for_groups(groups), strict=True):
+            x_gradient, variables = own.gradient(target, x[group], labels, {"duals": duals[group]})
+            found.append((x_gradient, variables["duals"]))
+        return torch.cat([own for own, _ in found]), torch.cat([own for _, own in found])
+
+    @torch.compiler.disable
+    def _for_groups(self, groups: Sequence[slice]) -> list[KKT]:
+        without_floor = replace(self, free_sign=True)
+        return [without_floor.for_trials(group) for group in groups]
+
+    @torch.compiler.disable(recursive=False)
+    def _first_pass(self, target: Target, parts: Sequence[_Part], keep: bool) -> tuple[Terms, list[Sequence[Tensor]]]:
+        total: dict[str, Tensor] = {}
+        taken: list[Sequence[Tensor]] = []
+        for part in parts:
+            combined, products = self._sum_up(target, *part)
+            total = {name: total[name] + value if total else value for name, value in combined.items()}
+            taken.append(products if keep else ())
+        return {name: self.total(value) for name, value in total.items()}, taken
+
+    def _second_pass(
+        self, target: Target, parts: Sequence[_Part], taken: Sequence[Sequence[Tensor]], total: Terms | None
+    ) -> tuple[Tensor, Tensor]:
+        if len(parts) == 1:
+            return self._send_back(target, *parts[0], taken[0], total)
+        return self._send_all_back(target, parts, taken, total)
+
+    @torch.compiler.disable(recursive=False)
+    def _send_all_back(
+        self, target: Target, parts: Sequence[_Part], taken: Sequence[Sequence[Tensor]], total: Terms | None
+    ) -> tuple[Tensor, Tensor]:
+        found: list[tuple[Tensor, Tensor]] = []
+        for part, products in zip(parts, taken, strict=True):
+            found.append(self._send_back(target, *part, products, total))
+        return torch.cat([own for own, _ in found], dim=1), torch.cat([own for _, own in found], dim=1)
+
+    def _sum_up(
+        self, target: Target, x: Tensor, labels: Tensor, duals: Tensor
+    ) -> tuple[dict[str, Tensor], list[Tensor]]:
+        _, pulled = self._pull(target, x, labels, duals)
+        return pulled.combined, pulled.taken
+
+    def _send_back(
+        self, target: Target, x: Tensor, labels: Tensor, duals: Tensor, taken: Sequence[Tensor], total: Terms | None
+    ) -> tuple[Tensor, Tensor]:
+        direction, pulled = self._pull(target, x, labels, duals, taken)
+        x_gradient, cotangent_gradient = pulled.adjoint(parameter_weights(target, self.layer_weights), total)
+        return x_gradient, (cotangent_gradient * direction).sum(dim=-1)
 
     def in_smaller_chunks(self) -> KKT | None:
         smaller = self.at_once.smaller(len(self.smoothing), self.candidates)
@@ -117,23 +152,18 @@ class KKT:
     def _groups(self, trials: int) -> list[slice]:
         return _slices(trials, self.at_once.trials or trials)
 
-    def _parts(self, m: int) -> list[slice]:
-        return _slices(m, self.at_once.candidates or m)
+    def _parts(self, x: Tensor, labels: Tensor, duals: Tensor) -> list[_Part]:
+        parts = _slices(x.shape[1], self.at_once.candidates or x.shape[1])
+        return [(x[:, part], labels[part], duals[:, part]) for part in parts]
 
     def _pull(
-        self, target: Target, x: Tensor, labels: Tensor, duals: Tensor, part: slice, taken: Sequence[Tensor] = ()
+        self, target: Target, x: Tensor, labels: Tensor, duals: Tensor, taken: Sequence[Tensor] = ()
     ) -> tuple[Tensor, Pulled]:
         """Direction of each multiplier, divided by m, and the candidates' gradients pulled back along it."""
         names = parameter_weights(target, self.layer_weights).keys()
-        outputs, pullback = target.linearise(x[:, part], self.smoothing, taken)
-        direction = self.direction(labels[part], outputs.detach()) / self.candidates
-        return direction, pullback(duals[:, part].unsqueeze(-1) * direction, names)
-
-    def _summed(self, parts: Iterable[dict[str, Tensor]]) -> dict[str, Tensor]:
-        total: dict[str, Tensor] = {}
-        for part in parts:
-            total = {name: total[name] + value if total else value for name, value in part.items()}
-        return {name: self.total(value) for name, value in total.items()}
+        outputs, pullback = target.linearise(x, self.smoothing, taken)
+        direction = self.direction(labels, outputs.detach()) / self.candidates
+        return direction, pullback(duals.unsqueeze(-1) * direction, names)
 
 
 def _slices(count: int, size: int) -> list[slice]:
@@ -142,10 +172,6 @@ def _slices(count: int, size: int) -> list[slice]:
 
 def _rows(variables: Variables, group: slice) -> Variables:
     return {name: value[group] for name, value in variables.items()}
-
-
-def _together(groups: Sequence[Variables]) -> Variables:
-    return {name: torch.cat([group[name] for group in groups]) for name in groups[0]}
 
 
 def parameter_weights(target: Target, layer_weights: tuple[float, ...] | None) -> dict[str, float]:
