@@ -68,7 +68,7 @@ def build_problem(
     attack: AttackConfig,
     seed: int,
     device: torch.device,
-    share: range | None = None,
+    share: Sequence[int] | None = None,
 ) -> Problem:
     """Everything ``solve`` needs, on the device, in the precision asked for; ``share`` names some of the trials."""
     share = range(len(attack.trials)) if share is None else share

@@ -42,6 +42,7 @@ from recollect.cli_runs import (
     run_experiment,
     shape_from,
 )
+from recollect.cli_sweep import sweep
 from recollect.config import parse_config, read_run_config, to_toml, updated
 from recollect.core import RecollectError
 from recollect.datasets import training_data
@@ -168,6 +169,9 @@ def attack(
     known = config.data if preset is None else None  # a preset's data are not those of another network
     config = updated(config, {"source": source, "data": reference_data(known, data, task, n, holdout)}, "options")
     return begin(config, "judged", out, overwrite, dry_run, as_json)
+
+
+app.command(epilog="Example: recollect sweep runs/demo --trials 64 --sampler tpe --data train.npz")(sweep)
 
 
 @app.command(epilog="Example: recollect check runs/demo")

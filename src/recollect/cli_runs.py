@@ -10,13 +10,14 @@ from typing import Any
 
 import typer
 
-from recollect import experiments
+from recollect import experiments, pipeline
 from recollect.config import Config, DataConfig, parse_config, read_config, to_toml
 from recollect.core import RecollectError
 from recollect.experiments import Experiment
 from recollect.presets import load_preset
 from recollect.progress import Narrator
 from recollect.show import show_dry_run, show_experiment
+from recollect.stages.run import Run
 
 
 def run_experiment(
@@ -51,8 +52,9 @@ def go_on(
     as_json: bool,
     device: str | None,
     refused: Mapping[str, object],
+    trials: int | None = None,
 ) -> None:
-    """A run is gone on with as it was started; an option that would be ignored is refused."""
+    """A run is gone on with as it was started; an option that would be ignored is refused. A sweep may grow."""
     given = [option for option, value in refused.items() if value]
     run = experiments.resume(resume, Narrator(quiet=as_json), command_line(), device)
     given += ["--out"] if out is not None and out.resolve() != resume.resolve() else []
@@ -61,7 +63,12 @@ def go_on(
         raise RecollectError(
             f"--resume {resume} goes on with the run as it was started, so {given[0]} cannot change it; leave it out."
         )
-    return show_dry_run(run.config, as_json) if dry_run else _finish(run, as_json)
+    grown = run if trials is None else experiments.with_more_trials(run, trials)
+    if dry_run:
+        return show_dry_run(grown.config, as_json)
+    if isinstance(grown, Run) and grown is not run:
+        pipeline.search_again(grown)
+    return _finish(grown, as_json)
 
 
 def _finish(run: Experiment, as_json: bool) -> None:

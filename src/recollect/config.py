@@ -18,6 +18,7 @@ from recollect.core import RecollectError
 from recollect.overrides import apply_override, kinds_first, put
 from recollect.problem import Precision
 from recollect.series.axes import SeriesAxis, require_free
+from recollect.sweep.settings import SweepConfig
 from recollect.zoo.architectures import Architecture, MLPArchitecture
 from recollect.zoo.training import TrainingConfig
 
@@ -71,6 +72,10 @@ class TrialSettings(_Section):
     """[alpha] sharpness of ReLU's derivative, sigmoid(alpha z)."""
 
 
+UNIFORM = ("dual_min", "smoothing")
+"""Settings that are drawn uniformly; the others on a logarithmic scale."""
+
+
 class SearchConfig(_Section):
     """Random settings, drawn anew for each trial: log-uniform, except the last two, which are uniform."""
 
@@ -101,7 +106,7 @@ class SearchConfig(_Section):
 
     def _place(self, name: str, share: float) -> float:
         low, high = getattr(self, name)
-        if name in ("dual_min", "smoothing"):
+        if name in UNIFORM:
             return low + share * (high - low)
         return math.exp(math.log(low) + share * (math.log(high) - math.log(low)))
 
@@ -185,10 +190,20 @@ class Config(_Section):
     model: Architecture = MLPArchitecture()
     training: TrainingConfig = TrainingConfig()
     attack: AttackConfig = AttackConfig()
+    sweep: SweepConfig | None = None
+    """Makes the attack a sweep over the ranges of ``attack.search``, in batches that are saved each."""
     baselines: dict[str, AttackConfig] = Field(default_factory=dict)
     match: MatchConfig = MatchConfig()
     series: tuple[SeriesAxis, ...] = ()
     """What several runs vary; one axis or a grid. Everything else is the same for all of them."""
+
+    @model_validator(mode="after")
+    def _sweeps_have_ranges_and_a_score(self) -> Config:
+        if self.sweep is not None and self.attack.search is None:
+            raise ValueError("a sweep needs ranges; set attack.search.trials, and attack.search.lr_x, ... for others")
+        if self.sweep is not None and self.attack.method != "kkt":
+            raise ValueError(f"a sweep ranks trials by KKT residuals, attack.method = '{self.attack.method}' has none")
+        return self
 
 
 def read_config(path: Path, overrides: Sequence[str] = ()) -> Config:
@@ -238,7 +253,10 @@ def _validated(raw: Mapping[str, Any], origin: str) -> Config:
 
 
 def with_drawn_trials(config: Config) -> Config:
-    """The same run with every random setting written out, so that the run folder says what was run."""
+    """The same run with every random setting written out, so that the run folder says what was run.
+
+    A sweep proposes its settings as it goes, and says in ``trials.jsonl`` what was run.
+    """
 
     def drawn(attack: AttackConfig) -> AttackConfig:
         if attack.search is None:
@@ -246,7 +264,8 @@ def with_drawn_trials(config: Config) -> Config:
         return attack.model_copy(update={"trials": attack.search.draw(config.seed), "search": None})
 
     baselines = {name: drawn(attack) for name, attack in config.baselines.items()}
-    return config.model_copy(update={"attack": drawn(config.attack), "baselines": baselines})
+    attack = drawn(config.attack) if config.sweep is None else config.attack
+    return config.model_copy(update={"attack": attack, "baselines": baselines})
 
 
 COMPLETE = "# complete: every value of the run is above\n"

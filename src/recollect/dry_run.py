@@ -64,7 +64,16 @@ def rehearse(config: Config) -> Rehearsal:
     for baseline in config.baselines.values():
         if baseline.method != "weights":  # where weights cannot be looked at, that baseline is skipped
             build(baseline)
-    return replace(ready, problem=build(config.attack))
+    return replace(ready, problem=build(_at_once(config)))
+
+
+def _at_once(config: Config) -> AttackConfig:
+    """The attack, or a batch of the sweep: what is in memory together."""
+    attack = config.attack
+    if config.sweep is None or attack.search is None:
+        return attack
+    search = attack.search.model_copy(update={"trials": min(config.sweep.batch, attack.search.trials)})
+    return attack.model_copy(update={"trials": search.draw(config.seed), "search": None})
 
 
 def _own_network(config: Config) -> Rehearsal:
@@ -104,10 +113,13 @@ def _evaluated(net: nn.Module, x: Float[Tensor, "n ..."]) -> Float[Tensor, "n C"
 def describe(config: Config) -> DryRun:
     """The run with every setting written out, and its cost."""
     config = with_drawn_trials(config)
-    ready, device = rehearse(config), resolve_devices(config.device)[0]
-    return DryRun(
-        config, str(device), estimate(ready.net, ready.sample_shape, ready.problem, config, ready.samples, device)
-    )
+    ready, device, attack = rehearse(config), resolve_devices(config.device)[0], _at_once(config)
+    once = config.model_copy(update={"attack": attack})
+    cost = estimate(ready.net, ready.sample_shape, ready.problem, once, ready.samples, device)
+    if config.attack.search is not None:  # a sweep: its other trials have not been drawn
+        batches = config.attack.search.trials / len(attack.trials)
+        cost = replace(cost, attack_seconds=batches * cost.attack_seconds)
+    return DryRun(config, str(device), cost)
 
 
 def readable_size(count: float) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from recollect import pipeline
 from recollect.config import Config
+from recollect.core import RecollectError
 from recollect.progress import Narrator
 from recollect.series import running
 from recollect.series.running import Series, is_series
@@ -34,6 +35,15 @@ def go(experiment: Experiment) -> None:
     if isinstance(experiment, Series):
         return running.go(experiment)
     return pipeline.go(experiment)
+
+
+def with_more_trials(experiment: Experiment, trials: int) -> Run:
+    """A sweep that is to have so many trials in all."""
+    if isinstance(experiment, Series):
+        raise RecollectError(
+            f"'{experiment.folder.path}' holds a series, --trials is for a single sweep; leave it out."
+        )
+    return pipeline.with_more_trials(experiment, trials)
 
 
 def judge_again(experiment: Experiment, config: Config) -> Experiment:

@@ -7,9 +7,10 @@ nothing else; training data enter for training, and again for judging.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
-from recollect.config import Config, read_run_config, to_toml, with_drawn_trials
+from recollect.config import Config, read_run_config, to_toml, with_drawn_trials, with_settings
 from recollect.core import RecollectError
 from recollect.devices import resolve_devices
 from recollect.dry_run import rehearse
@@ -18,7 +19,9 @@ from recollect.runs import RunFolder
 from recollect.stages.judging import match_stage, report_stage
 from recollect.stages.run import Run
 from recollect.stages.searching import attack_stage, baselines_stage
+from recollect.stages.sweeping import sweep_stage
 from recollect.stages.training import train_stage
+from recollect.sweep.storage import require_storage
 
 PLANS = {
     "train": ("train",),
@@ -36,6 +39,8 @@ def start(config: Config, out: Path, plan: str, narrator: Narrator, command: str
 def require_possible(config: Config, out: Path) -> None:
     """What would fail later fails now, before anything is written."""
     _require_apart(config, out)
+    if config.sweep is not None:
+        require_storage(config.sweep)
     rehearse(with_drawn_trials(config))
 
 
@@ -90,6 +95,29 @@ def go(run: Run) -> None:
                 run.folder.set_stage(stage, "done")
 
 
+def with_more_trials(run: Run, trials: int) -> Run:
+    """A sweep that is to have so many trials in all; nothing is written yet."""
+    search = run.config.attack.search
+    if run.config.sweep is None or search is None:
+        raise RecollectError(f"'{run.folder.path}' holds no sweep, so --trials cannot add to it; leave it out.")
+    if trials < search.trials:
+        raise RecollectError(
+            f"the sweep in '{run.folder.path}' has {search.trials} trials, --trials {trials} would take some away; "
+            "give a larger number, or leave it out."
+        )
+    if trials == search.trials:
+        return run
+    return replace(run, config=with_settings(run.config, {"attack.search.trials": trials}, "--trials"))
+
+
+def search_again(run: Run) -> None:
+    """The search and what follows from it are to be gone on with, by a configuration that asks for more."""
+    with run.folder.locked():
+        for stage in ("attack", "match", "report"):
+            run.folder.set_stage(stage, "pending")
+        run.folder.write_text("config.toml", to_toml(run.config))
+
+
 def judge_again(run: Run) -> None:
     """Match and report once more, after the data or the rule changed; the search is not touched."""
     if not run.folder.has("candidates.safetensors"):
@@ -105,9 +133,13 @@ def report_again(run: Run) -> None:
         report_stage(run)
 
 
+def _search_stage(run: Run) -> None:
+    return attack_stage(run) if run.config.sweep is None else sweep_stage(run)
+
+
 STAGES: dict[str, Callable[[Run], None]] = {
     "train": train_stage,
-    "attack": attack_stage,
+    "attack": _search_stage,
     "baselines": baselines_stage,
     "match": match_stage,
     "report": report_stage,

@@ -12,6 +12,8 @@ from recollect.analysis.calibration import (
 )
 from recollect.analysis.distance import Distance, Pool
 from recollect.analysis.distil import distil
+from recollect.analysis.frechet import frechet_distance
+from recollect.analysis.generated import agreement, class_agreement, feature_similarity, similarity_within_classes
 from recollect.analysis.matching import (
     Matches,
     MatchRule,
@@ -19,6 +21,14 @@ from recollect.analysis.matching import (
     match,
     nearest_distance,
     scaled_reconstruction,
+)
+from recollect.analysis.membership import (
+    MemberAdvantage,
+    NearestNCC,
+    member_advantage,
+    nearest_label,
+    nearest_ncc,
+    nearest_training,
 )
 from recollect.analysis.metrics import (
     SCALINGS,
@@ -39,19 +49,29 @@ __all__ = [
     "Judgement",
     "MatchRule",
     "Matches",
+    "MemberAdvantage",
+    "NearestNCC",
     "NullScores",
     "NullThreshold",
     "Pool",
     "Score",
+    "agreement",
     "candidate_pool",
     "clamp01",
+    "class_agreement",
     "distil",
     "dssim",
+    "feature_similarity",
+    "frechet_distance",
     "judge",
     "luck_probability",
     "match",
+    "member_advantage",
     "ncc",
     "nearest_distance",
+    "nearest_label",
+    "nearest_ncc",
+    "nearest_training",
     "normalise",
     "null_scores",
     "null_threshold",
@@ -59,6 +79,7 @@ __all__ = [
     "psnr",
     "recovered_rule",
     "scaled_reconstruction",
+    "similarity_within_classes",
     "ssim",
     "stretch",
     "summarise",

@@ -1,7 +1,17 @@
 """How candidates are parametrised (`recollect.core.Candidates`)."""
 
+from recollect.candidates.conditioning import Conditions
 from recollect.candidates.deep_image_prior import DeepImagePrior
+from recollect.candidates.generator import Generated, Generator
 from recollect.candidates.pixels import Pixels
 from recollect.candidates.subspace import RowSpace, signal_basis
 
-__all__ = ["DeepImagePrior", "Pixels", "RowSpace", "signal_basis"]
+__all__ = [
+    "Conditions",
+    "DeepImagePrior",
+    "Generated",
+    "Generator",
+    "Pixels",
+    "RowSpace",
+    "signal_basis",
+]

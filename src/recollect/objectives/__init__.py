@@ -1,6 +1,13 @@
 """What a trial minimises (`recollect.core.Objective`)."""
 
 from recollect.objectives.activation import ActivationMaximisation
+from recollect.objectives.inversion import INVERSION, RECONSTRUCTION, Inversion
 from recollect.objectives.kkt import KKT
 
-__all__ = ["KKT", "ActivationMaximisation"]
+__all__ = [
+    "INVERSION",
+    "KKT",
+    "RECONSTRUCTION",
+    "ActivationMaximisation",
+    "Inversion",
+]

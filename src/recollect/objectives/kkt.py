@@ -98,7 +98,7 @@ class KKT:
             found.append((x_gradient, variables["duals"]))
         return torch.cat([own for own, _ in found]), torch.cat([own for _, own in found])
 
-    @torch.compiler.disable
+    @torch.compiler.disable(recursive=True)
     def _for_groups(self, groups: Sequence[slice]) -> list[KKT]:
         without_floor = replace(self, free_sign=True)
         return [without_floor.for_trials(group) for group in groups]

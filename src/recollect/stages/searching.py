@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -59,7 +59,7 @@ def _attack(run: Run, attack: AttackConfig, folder: RunFolder, what: str) -> Non
         torch.cuda.reset_peak_memory_stats(device)
     if attack.method == "weights":
         found = weight_rows(net, sample_shape)
-        _save(run, attack, folder, found, None, time.monotonic() - started)
+        save_found(run, attack, folder, found, {}, time.monotonic() - started)
         return
     parts = build_problems(net, sample_shape, attack, run.config.seed, run.devices)
     # A process of a team holds a part of the candidates only: its state would be no checkpoint of the search.
@@ -81,20 +81,21 @@ def _attack(run: Run, attack: AttackConfig, folder: RunFolder, what: str) -> Non
             callbacks.append(Checkpoint(folder, often, run.config.checkpoint_seconds))
         with searching_together(search_task(run.config, attack, run.folder.path, seldom)):
             found = as_reconstruction(parts, solve(parts, callbacks, state))
-    _save(run, attack, folder, found, _start_of_points(parts), time.monotonic() - started)
+    save_found(run, attack, folder, found, _start_of_points(parts), time.monotonic() - started)
     if isinstance(parts[0].candidates, RowSpace):
         folder.update_summary({"row_space_rank": parts[0].candidates.basis.shape[1]})
     folder.remove(CHECKPOINT)
 
 
-def _save(
+def save_found(
     run: Run,
     attack: AttackConfig,
     folder: RunFolder,
     found: Reconstruction,
-    start: Tensor | None,
+    beside: Mapping[str, Tensor],
     seconds: float,
 ) -> None:
+    """``candidates.safetensors``, with what else there is to say of them, and the first figures of the summary."""
     tensors = {
         "candidates": found.candidates.float(),
         "labels": found.labels,
@@ -102,9 +103,7 @@ def _save(
     }
     if found.duals is not None:
         tensors["duals"] = found.duals.float()
-    if start is not None:
-        tensors["start"] = start.float()
-    folder.write_tensors("candidates.safetensors", tensors)
+    folder.write_tensors("candidates.safetensors", tensors | dict(beside))
     trials, m = found.candidates.shape[:2]
     steps = 0 if attack.method == "weights" else attack.steps
     folder.write_json(
@@ -129,12 +128,13 @@ def _save(
     )
 
 
-def _start_of_points(parts: Sequence[Problem]) -> Tensor | None:
+def _start_of_points(parts: Sequence[Problem]) -> dict[str, Tensor]:
     """Where points in the plane started, for the figure of the 2-D experiment; images are too many numbers to keep."""
     candidates = [part.candidates for part in parts]
     if shared() or math.prod(parts[0].target.sample_shape) != 2:
-        return None
-    return torch.cat([own.decode(own.init(part.rng)).cpu() for own, part in zip(candidates, parts, strict=True)])
+        return {}
+    starts = [own.decode(own.init(part.rng)).cpu() for own, part in zip(candidates, parts, strict=True)]
+    return {"start": torch.cat(starts).float()}
 
 
 def _gpus(run: Run) -> list[torch.device]:

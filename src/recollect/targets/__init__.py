@@ -9,12 +9,20 @@ from torch import nn
 
 from recollect.core import RecollectError, Target
 from recollect.targets.chain import is_chain
+from recollect.targets.classifier import ClassifierTarget
 from recollect.targets.mlp import MLPTarget
 from recollect.targets.module import ModuleTarget
 from recollect.targets.symmetrized import SymmetrisedTarget
 from recollect.zoo.symmetrised import Symmetrised
 
-__all__ = ["MLPTarget", "ModuleTarget", "SymmetrisedTarget", "as_target", "is_perceptron"]
+__all__ = [
+    "ClassifierTarget",
+    "MLPTarget",
+    "ModuleTarget",
+    "SymmetrisedTarget",
+    "as_target",
+    "is_perceptron",
+]
 
 
 def as_target(

@@ -1,0 +1,111 @@
+"""``recollect sweep``: the flow of ``reproduce`` or ``attack``, with many trials proposed from ranges."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from recollect.cli_options import (
+    AsJson,
+    ConfigFile,
+    Count,
+    Data,
+    Device,
+    DryRun,
+    Holdout,
+    MemoryLimit,
+    Module,
+    Out,
+    Overrides,
+    Overwrite,
+    Precision,
+    Preset,
+    Resume,
+    Shape,
+    Task,
+    Weights,
+)
+from recollect.cli_runs import begin, configured, engine_overrides, go_on, reference_data, shape_from
+from recollect.config import updated
+from recollect.core import RecollectError
+
+_TRIALS = 100
+"""As many as the papers ran, where neither the configuration nor --trials says otherwise."""
+
+Trials = Annotated[
+    int | None, typer.Option("--trials", help="Trials in all; with --resume, more than before adds to them.")
+]
+Batch = Annotated[int | None, typer.Option("--batch", help="Trials that run together; a kill loses at most these.")]
+Sampler = Annotated[
+    str | None, typer.Option("--sampler", help="Who proposes settings: random, tpe or qmc (the last two by Optuna).")
+]
+Storage = Annotated[
+    str | None,
+    typer.Option("--storage", metavar="URL", help="Optuna's storage, such as sqlite:///study.db or postgresql://..."),
+]
+
+
+def sweep(
+    model: Annotated[Path | None, typer.Argument(help="A folder written by 'recollect train' or a run folder.")] = None,
+    module: Module = None,
+    weights: Weights = None,
+    shape: Shape = None,
+    config_file: ConfigFile = None,
+    preset: Preset = None,
+    data: Data = None,
+    holdout: Holdout = None,
+    task: Task = None,
+    n: Count = None,
+    trials: Trials = None,
+    batch: Batch = None,
+    sampler: Sampler = None,
+    storage: Storage = None,
+    out: Out = None,
+    overrides: Overrides = None,
+    resume: Resume = None,
+    overwrite: Overwrite = False,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+    device: Device = None,
+    precision: Precision = None,
+    memory_limit: MemoryLimit = None,
+) -> None:
+    """Try many settings, without looking at training data; pool what all trials found, and judge it with --data."""
+    overrides = engine_overrides(overrides, precision, memory_limit)
+    if resume is not None:
+        refused = {"MODEL": model, "--module": module, "--weights": weights, "--shape": shape, "--data": data}
+        refused |= {"--holdout": holdout, "--task": task, "--n": n, "--batch": batch, "--sampler": sampler}
+        refused |= {"--storage": storage, "--config": config_file, "--preset": preset, "--overwrite": overwrite}
+        return go_on(resume, out, overrides, dry_run, as_json, device, refused, trials)
+    changes = sweep_overrides(config_file, preset, trials, batch, sampler, storage)
+    config = configured(config_file, preset, [*changes, *overrides], device)
+    named = {"folder": None if model is None else str(model.resolve()), "module": module, "weights": weights}
+    source = {**named, "sample_shape": shape_from(shape)}
+    trained = any(source.values())
+    if not trained and config.source is None and config_file is None and preset is None:
+        raise RecollectError("name a MODEL to sweep, or --preset or --config to train one, or give --resume RUN.")
+    known = None if trained and preset is not None else config.data  # a preset's data are not another network's
+    sections = {"data": reference_data(known, data, task, n, holdout)} | ({"source": source} if trained else {})
+    config = updated(config, sections, "options")
+    return begin(config, "reproduce" if config.source is None else "judged", out, overwrite, dry_run, as_json)
+
+
+def sweep_overrides(
+    config_file: Path | None,
+    preset: str | None,
+    trials: int | None,
+    batch: int | None,
+    sampler: str | None,
+    storage: str | None,
+) -> list[str]:
+    """The options of a sweep as overrides; they make a sweep of a configuration that is none."""
+    known = configured(config_file, preset, None, None)
+    if trials is None and known.attack.search is None:
+        trials = _TRIALS
+    if sampler is None and known.sweep is None:
+        sampler = "random"
+    given = {"attack.search.trials": trials, "sweep.batch": batch, "sweep.sampler": sampler, "sweep.storage": storage}
+    return [f"{key}={json.dumps(value)}" for key, value in given.items() if value is not None]

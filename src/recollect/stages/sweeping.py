@@ -1,0 +1,133 @@
+"""The stage that searches by a sweep: many trials in batches, their candidates pooled as those of one run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from uuid import uuid4
+
+import torch
+from torch import Tensor, nn
+
+from recollect.analysis.merging import merge
+from recollect.api import Reconstruction
+from recollect.config import AttackConfig, Config, SearchConfig
+from recollect.core import RecollectError
+from recollect.progress import Advance
+from recollect.runs import RunFolder
+from recollect.sharing import shared
+from recollect.stages.run import Run
+from recollect.stages.searching import save_found
+from recollect.sweep.collect import chosen_trials, pooled
+from recollect.sweep.execute import Sweep, Watch, best_score, run_sweep
+from recollect.sweep.propose import Proposer, RandomProposer
+from recollect.sweep.record import Trial
+from recollect.sweep.settings import SweepConfig
+from recollect.sweep.storage import JOURNAL, open_storage
+from recollect.sweep.study import OptunaProposer, open_study
+
+MERGED = "merged.safetensors"
+
+
+def sweep_stage(run: Run) -> None:
+    if shared():
+        raise RecollectError("a sweep runs in one process; start it without torchrun, with --device cuda:all.")
+    sweep, search = sections(run.config)
+    net, sample_shape = run.network()
+    wanted, attack = search.trials, run.config.attack
+    run.narrator.say(
+        f"Sweeping over {wanted} trials of {attack.candidates} candidates, {attack.steps} steps, in batches of "
+        f"{min(sweep.batch, wanted)} ({sweep.sampler}, {run.config.device})"
+    )
+    proposer = _proposer(run, net)
+    work = Sweep(run.folder, net, sample_shape, attack, run.config.seed, run.devices, sweep.score)
+    with run.narrator.bar("trials", wanted) as advance:
+        trials = run_sweep(work, proposer, wanted, sweep.batch, _shown(advance))
+    _save(run, sweep, trials)
+
+
+def sections(config: Config) -> tuple[SweepConfig, SearchConfig]:
+    """What makes a configuration a sweep; both are there, or the configuration would be invalid."""
+    assert config.sweep is not None
+    assert config.attack.search is not None
+    return config.sweep, config.attack.search
+
+
+def _proposer(run: Run, net: nn.Module) -> Proposer:
+    sweep, search = sections(run.config)
+    if not sweep.by_optuna:
+        return RandomProposer(search, run.config.seed)
+    place = str(run.folder.path / JOURNAL) if sweep.storage is None else sweep.storage
+    storage = open_storage(run.folder.path, sweep.storage)
+    study = open_study(storage, place, run.config.name, _content(run.config.attack, sweep, run.config.seed, net))
+    worker = None if sweep.storage is None else _worker(run.folder)
+    return OptunaProposer(study, search, sweep.sampler, run.config.seed, place, worker)
+
+
+def _content(attack: AttackConfig, sweep: SweepConfig, seed: int, net: nn.Module) -> str:
+    """Two sweeps whose trials can be told to one study have the same; the number of trials may grow."""
+    settings = attack.model_dump(mode="json", exclude={"trials": True, "search": {"trials"}})
+    known = hashlib.sha256(json.dumps([settings, sweep.score, seed], sort_keys=True).encode())
+    for name, value in net.state_dict().items():
+        known.update(name.encode())
+        known.update(value.detach().cpu().double().contiguous().numpy().tobytes())
+    return known.hexdigest()
+
+
+def _worker(folder: RunFolder) -> str:
+    """A name for this run folder among all that share a storage; it stays when the folder moves."""
+    if not folder.has("worker.json"):
+        folder.write_json("worker.json", {"worker": uuid4().hex})
+    return str(folder.read_json("worker.json").get("worker"))
+
+
+def _shown(advance: Advance) -> Watch:
+    def watch(done: float, best: float) -> None:
+        advance(int(done), "" if math.isnan(best) else f"best score {best:.4g}")
+
+    return watch
+
+
+def _save(run: Run, sweep: SweepConfig, trials: Sequence[Trial]) -> None:
+    chosen = chosen_trials(trials, sweep.keep)
+    found = pooled(run.folder, chosen)
+    numbers = torch.tensor([trial.number for trial in chosen])
+    seconds = sum(trial.seconds for trial in trials)
+    save_found(run, run.config.attack, run.folder, found, {"trial": numbers}, seconds)
+    best = best_score(trials)
+    run.folder.update_summary(
+        {
+            "trials": len(trials),
+            "diverged_trials": sum(trial.diverged for trial in trials),
+            "stalled_trials": sum(trial.stalled for trial in trials),
+            "ms_per_step_per_trial": 1000 * seconds / (run.config.attack.steps * len(trials)),
+            "sampler": sweep.sampler,
+            "pooled_trials": len(chosen),
+            "trial_score": sweep.score,
+            "best_trial_score": best,
+            "best_trial": next(trial.number for trial in trials if trial.score == best),
+            "merged": _write_merged(run, found, numbers),
+        }
+    )
+
+
+def _write_merged(run: Run, found: Reconstruction, numbers: Tensor) -> int:
+    """``merged.safetensors``: one of all near-duplicates, with its trial and place, and who is a member of it."""
+    T, m = found.candidates.shape[:2]
+    duals = torch.ones(T, m) if found.duals is None else found.duals
+    rule = run.config.match
+    merged = merge(found.pool.to(run.device), duals.flatten().to(run.device), rule.distil_radius, rule.distance)
+    kept = merged.kept.cpu()
+    run.folder.write_tensors(
+        MERGED,
+        {
+            "candidates": found.pool[kept],
+            "duals": duals.flatten()[kept],
+            "trial": numbers[kept // m],
+            "position": kept % m,
+            "member_of": merged.member_of.cpu().reshape(T, m),
+        },
+    )
+    return len(kept)

@@ -1,0 +1,82 @@
+"""Where Optuna keeps a study: a journal in the run folder, or a database by URL."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from recollect.core import RecollectError
+from recollect.sweep.settings import SweepConfig
+
+JOURNAL = "study.journal"
+
+
+def load_optuna() -> ModuleType:
+    """Optuna, which only some sweeps need; it speaks up about what goes wrong and nothing else."""
+    try:
+        import optuna
+    except ImportError as error:
+        raise RecollectError(
+            "this sweep needs Optuna, which is not installed: pip install 'recollect[sweep]', or use --sampler random "
+            "without --storage."
+        ) from error
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    return optuna
+
+
+def open_storage(folder: Path, url: str | None) -> Any:
+    optuna = load_optuna()
+    if url is None:
+        journal = folder / JOURNAL
+        # The run folder is locked, so this lock is what a killed process left behind.
+        journal.with_name(f"{JOURNAL}.lock").unlink(missing_ok=True)
+        with reachable(str(journal)):
+            return optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(journal)))
+    with reachable(url):
+        return optuna.storages.RDBStorage(url)
+
+
+def require_storage(sweep: SweepConfig) -> None:
+    """What is missing or unreachable is said before anything is computed."""
+    if sweep.by_optuna:
+        load_optuna()
+    if sweep.sampler == "qmc":
+        _require_scipy()
+    if sweep.storage is not None:
+        open_storage(Path(), sweep.storage)
+
+
+def without_password(url: str) -> str:
+    """A URL as it may be shown.
+
+    >>> without_password("postgresql://me:secret@host/db")
+    'postgresql://me:***@host/db'
+    """
+    return re.sub(r"(://[^:/@]*):[^@]*@", r"\1:***@", url)
+
+
+@contextmanager
+def reachable(url: str) -> Iterator[None]:
+    try:
+        yield
+    except RecollectError:
+        raise
+    # A database driver may raise anything, or not be installed.
+    except Exception as error:
+        shown = without_password(url)
+        said = without_password(str(error)).strip().splitlines()
+        reason = said[0][:200] if said else type(error).__name__
+        raise RecollectError(
+            f"the storage '{shown}' cannot be used ({reason}); give --storage a URL such as sqlite:///study.db or "
+            "postgresql://user@host/database that can be reached, or leave it out."
+        ) from error
+
+
+def _require_scipy() -> None:
+    if find_spec("scipy") is None:
+        raise RecollectError("--sampler qmc needs SciPy: pip install scipy, or use --sampler random or tpe.")

@@ -1,0 +1,125 @@
+"""``recollect sweep`` from training to report: killed, gone on with, grown, and one sentence for every mistake."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+Command = Callable[..., Any]
+SWEEP = ("--trials", "5", "--batch", "2")
+
+
+def lines(run: Path) -> list[dict[str, Any]]:
+    kept = [json.loads(line) for line in (run / "trials.jsonl").read_text().splitlines()]
+    return [{name: value for name, value in line.items() if name != "seconds"} for line in kept]
+
+
+def assert_same_sweep(run: Path, reference: Path) -> None:
+    assert lines(run) == lines(reference)
+    found, expected = load_file(run / "candidates.safetensors"), load_file(reference / "candidates.safetensors")
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(found[key], expected[key]) for key in expected)
+    assert (run / "matches.json").read_bytes() == (reference / "matches.json").read_bytes()
+
+
+def kill_after_lines(run: Path, count: int, *words: str | Path) -> None:
+    running = subprocess.Popen(
+        [sys.executable, "-m", "recollect", *(str(word) for word in words)],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    deadline, path = time.monotonic() + 120, run / "trials.jsonl"
+    while not path.exists() or path.read_bytes().count(b"\n") < count:
+        assert running.poll() is None, "the sweep ended before it could be killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    running.send_signal(signal.SIGKILL)
+    assert running.wait() == -signal.SIGKILL
+
+
+def test_killed_and_gone_on_with(command: Command, tiny: list[str], tmp_path: Path) -> None:
+    options = ("--preset", "demo", *tiny, *SWEEP, "--set", "attack.steps=600", "--sampler", "tpe", "--json")
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    assert command("sweep", *options, "--out", whole).code == 0
+    kill_after_lines(killed, 2, "sweep", *options, "--out", killed)
+    assert len(list((killed / "trials").glob("*.safetensors"))) < 3
+    assert command("sweep", "--resume", killed, "--json").code == 0
+    assert [line["number"] for line in lines(killed)] == list(range(5))
+    assert_same_sweep(killed, whole)
+
+
+def test_a_sweep_end_to_end_that_grows(command: Command, tiny: list[str], tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    ended = command("sweep", "--preset", "demo", *tiny, *SWEEP, "--out", run, "--json")
+    assert ended.code == 0, ended.err
+    summary = json.loads(ended.out)
+    assert (summary["trials"], summary["reference_count"], summary["sampler"]) == (5, 4, "random")
+    assert summary["best_trial_score"] == min(line["score"] for line in lines(run) if not line["diverged"])
+    assert (run / "report.html").exists()
+    first = lines(run)
+    assert "would take some away" in command("sweep", "--resume", run, "--trials", "3").error
+    assert "--sampler cannot change it" in command("sweep", "--resume", run, "--sampler", "tpe").error
+    assert json.loads(command("sweep", "--resume", run, "--trials", "7", "--json").out)["trials"] == 7
+    assert lines(run)[:5] == first
+    assert [line["number"] for line in lines(run)] == list(range(7))
+    merged, pool = load_file(run / "merged.safetensors"), load_file(run / "candidates.safetensors")["candidates"]
+    assert torch.equal(pool[merged["trial"], merged["position"]], merged["candidates"])
+    assert command("match", run, "--set", "match.scaling=clamp", "--json").code == 0
+
+
+def test_a_network_that_exists(command: Command, finished: Path, tmp_path: Path) -> None:
+    options = ("--set", "attack.candidates=8", "--set", "attack.steps=20", "--out", tmp_path / "run", "--json")
+    ended = command("sweep", finished, *SWEEP, *options)
+    assert ended.code == 0, ended.err
+    assert json.loads(ended.out)["merged"] > 0
+    assert "reference_count" not in json.loads(ended.out)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--set", "attack.search.lr_x=[1.0, 0.1]"), "is no range"),
+        (("--set", "attack.search.lr_x=[]"), "attack.search.lr_x"),
+        (("--set", "attack.search.lr_x=[0.0, 0.1]"), "is no range"),
+        (("--sampler", "guess"), "'random', 'tpe' or 'qmc'"),
+        (("--batch", "0"), "sweep.batch"),
+        (("--storage", "sqlite:////nowhere/at/all/study.db"), "cannot be used"),
+        (("--set", 'attack.method="activation"'), "has none"),
+    ],
+)
+def test_a_mistake_is_one_sentence(words: tuple[str, ...], sentence: str, command: Command, tiny: list[str]) -> None:
+    assert sentence in command("sweep", "--preset", "demo", *tiny, *words).error
+    assert not Path("runs").exists()
+
+
+def test_the_storage_of_another_study(command: Command, tiny: list[str], tmp_path: Path) -> None:
+    options = ("--preset", "demo", *tiny, *SWEEP, "--storage", f"sqlite:///{tmp_path / 'study.db'}", "--json")
+    assert command("sweep", *options, "--out", "one").code == 0
+    refused = command("sweep", *options, "--out", "two", "--set", "seed=9").error
+    assert "holds another study named 'demo'" in refused
+
+
+def test_nothing_to_sweep_and_no_sweep(command: Command, finished: Path) -> None:
+    assert "name a MODEL" in command("sweep").error
+    assert "holds no sweep" in command("sweep", "--resume", finished, "--trials", "9").error
+
+
+def test_a_dry_run_writes_nothing(command: Command, tiny: list[str], tmp_path: Path) -> None:
+    shown = command("sweep", "--preset", "demo", *tiny, *SWEEP, "--dry-run", "--json")
+    assert shown.code == 0, shown.err
+    config = json.loads(shown.out)["config"]
+    assert config["attack"]["search"]["trials"] == 5
+    assert config["sweep"]["batch"] == 2
+    assert not list(tmp_path.iterdir())
