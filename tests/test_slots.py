@@ -55,9 +55,8 @@ def test_what_is_over_is_no_longer_computed(over: TrialSettings) -> None:
     assert state.moving.tolist() == [True, False, True]
     assert state.stalled.tolist() == [False, over is ASLEEP, False]
     without = solve(problem(GOOD, OTHER))
-    for mine, theirs in ((0, 0), (2, 1)):
-        if mine == theirs:  # the other trial draws other numbers in another place
-            assert torch.allclose(state.variables["x"][mine], without.variables["x"][theirs], rtol=1e-9)
+    # The third trial draws other numbers where it is the second.
+    assert torch.allclose(state.variables["x"][0], without.variables["x"][0], rtol=1e-9)
 
 
 def test_when_all_are_over_nothing_is_computed() -> None:

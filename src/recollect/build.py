@@ -50,11 +50,20 @@ OBJECTIVES: dict[str, Callable[[AttackConfig, Settings, Task, AtOnce], Objective
 
 
 def build_problems(
-    net: nn.Module, sample_shape: tuple[int, ...], attack: AttackConfig, seed: int, devices: Sequence[torch.device]
+    net: nn.Module,
+    sample_shape: tuple[int, ...],
+    attack: AttackConfig,
+    seed: int,
+    devices: Sequence[torch.device],
+    numbers: Sequence[int] | None = None,
 ) -> list[Problem]:
-    """Parts of one run, trials spread evenly over the devices, in order; a device without trials is left out."""
-    count, trials = len(devices), len(attack.trials)
-    shares = [range(trials * index // count, trials * (index + 1) // count) for index in range(count)]
+    """Parts of one run, trials spread evenly over the devices, in order; a device without trials is left out.
+
+    ``numbers`` names some of the trials; all of them where it is left out.
+    """
+    numbers = range(len(attack.trials)) if numbers is None else numbers
+    count, trials = len(devices), len(numbers)
+    shares = [numbers[trials * index // count : trials * (index + 1) // count] for index in range(count)]
     return [
         build_problem(net, sample_shape, attack, seed, device, share)
         for device, share in zip(devices, shares, strict=True)

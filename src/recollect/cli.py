@@ -38,6 +38,7 @@ from recollect.cli_runs import (
     configured,
     engine_overrides,
     go_on,
+    named_source,
     reference_data,
     run_experiment,
     shape_from,
@@ -162,8 +163,7 @@ def attack(
         refused |= {"--config": config_file, "--preset": preset, "--overwrite": overwrite}
         return go_on(resume, out, overrides, dry_run, as_json, device, refused)
     config = configured(config_file, preset, overrides, device)
-    named = {"folder": None if model is None else str(model.resolve()), "module": module, "weights": weights}
-    source = {**named, "sample_shape": shape_from(shape)}
+    source = named_source(model, module, weights, shape)
     if config.source is not None and not any(source.values()):
         source = config.source.model_dump()
     known = config.data if preset is None else None  # a preset's data are not those of another network

@@ -119,6 +119,12 @@ def engine_overrides(overrides: list[str] | None, precision: str | None, memory_
     return [*(overrides or []), *(f'attack.{name}="{value}"' for name, value in given.items() if value is not None)]
 
 
+def named_source(model: Path | None, module: str | None, weights: str | None, shape: str | None) -> dict[str, Any]:
+    """The source section that the options name; all empty where they name no network."""
+    folder = None if model is None else str(model.resolve())
+    return {"folder": folder, "module": module, "weights": weights, "sample_shape": shape_from(shape)}
+
+
 def shape_from(text: str | None) -> tuple[int, ...] | None:
     if text is None:
         return None

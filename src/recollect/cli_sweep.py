@@ -28,7 +28,7 @@ from recollect.cli_options import (
     Task,
     Weights,
 )
-from recollect.cli_runs import begin, configured, engine_overrides, go_on, reference_data, shape_from
+from recollect.cli_runs import begin, configured, engine_overrides, go_on, named_source, reference_data
 from recollect.config import updated
 from recollect.core import RecollectError
 
@@ -82,8 +82,7 @@ def sweep(
         return go_on(resume, out, overrides, dry_run, as_json, device, refused, trials)
     changes = sweep_overrides(config_file, preset, trials, batch, sampler, storage)
     config = configured(config_file, preset, [*changes, *overrides], device)
-    named = {"folder": None if model is None else str(model.resolve()), "module": module, "weights": weights}
-    source = {**named, "sample_shape": shape_from(shape)}
+    source = named_source(model, module, weights, shape)
     trained = any(source.values())
     if not trained and config.source is None and config_file is None and preset is None:
         raise RecollectError("name a MODEL to sweep, or --preset or --config to train one, or give --resume RUN.")

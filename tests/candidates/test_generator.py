@@ -141,16 +141,6 @@ def test_a_batch_is_a_function_of_weights_and_step() -> None:
     assert not torch.allclose(own.generate(weights, STEP).images, own.decode(weights))
 
 
-def test_gradients_are_pulled_back_to_the_weights() -> None:
-    own = generator()
-    weights = {name: value.requires_grad_() for name, value in own.init(rng()).items()}
-    towards = torch.randn(3, 6, 1, 12, 12, dtype=torch.float64)
-    wanted = torch.autograd.grad((own.decode(weights) * towards).sum(), list(weights.values()))
-    pulled = own.pull({name: value.detach() for name, value in weights.items()}, towards)
-    for value, name in zip(wanted, weights, strict=True):
-        assert torch.allclose(pulled[name], value)
-
-
 def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(RecollectError, match="choose the conditioning 'vector' or 'label'"):
         upsampling_plan((3, 32, 32), 100, 8, matrix=True)

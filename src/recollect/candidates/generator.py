@@ -9,7 +9,6 @@ from math import prod, sqrt
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.func import vjp
 from torch.nn import functional as F
 
 from recollect.candidates.conditioning import (
@@ -44,6 +43,8 @@ class Generator:
     dropout of whole channels, which stays active when images are shown: it is a source of their diversity. A batch is a
     function of weights and step: latents, conditions and masks come from ``streams``. Generators lie side by side as
     groups of one convolution: ``[m, T c, h, w]``.
+
+    Its weights get their gradient from `recollect.objectives.inversion.Inversion`, step by step.
 
     ``bounded`` ends in a sigmoid; without it the range is left to the pixel penalty of the objective, as in the paper.
     """
@@ -93,9 +94,6 @@ class Generator:
         )
         return Generated(self._images(variables, step, conditions), conditions)
 
-    def inputs(self, variables: Variables) -> Float[Tensor, "T m c h w"]:
-        return self.decode(variables)
-
     def decode(self, variables: Variables) -> Float[Tensor, "T m c h w"]:
         return self.shown(variables).images
 
@@ -103,20 +101,6 @@ class Generator:
         """A batch that no step of the search has seen: what people look at."""
         step = torch.full((), _UNSEEN, dtype=torch.int64, device=self.streams.trials.device)
         return self.generate(variables, step)
-
-    def exposed(self, variables: Variables) -> tuple[Float[Tensor, "T m c h w"], None]:
-        return self.decode(variables), None
-
-    def pull(
-        self,
-        variables: Variables,
-        inputs_gradient: Tensor,
-        sample_gradient: Tensor | None = None,
-        which: Tensor | None = None,
-    ) -> Variables:
-        del which
-        send_back = vjp(self.decode, {name: variables[name] for name in self.names})[1]
-        return send_back(inputs_gradient if sample_gradient is None else inputs_gradient + sample_gradient)[0]
 
     def for_trials(self, chosen: Int[Tensor, " k"]) -> Generator:
         return replace(self, streams=self.streams.for_trials(chosen))

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from recollect.api import as_reconstruction
-from recollect.build import build_problem
+from recollect.build import build_problems
 from recollect.config import AttackConfig, TrialSettings
 from recollect.problem import Problem, split
 from recollect.runs import RunFolder
@@ -79,19 +79,13 @@ def _run_batch(sweep: Sweep, proposals: Sequence[Proposal], moving: Callback) ->
 
 
 def _problems(sweep: Sweep, proposals: Sequence[Proposal]) -> list[Problem]:
-    """The batch spread evenly over the devices; a trial's random start follows from its number."""
+    """The batch on its devices; a trial's random start follows from its number."""
     numbers = [proposal.number for proposal in proposals]
     listed = [TrialSettings()] * (max(numbers) + 1)  # those of other batches are not looked at
     for proposal in proposals:
         listed[proposal.number] = proposal.settings
     attack = sweep.attack.model_copy(update={"trials": tuple(listed), "search": None})
-    count, T = len(sweep.devices), len(numbers)
-    shares = [numbers[T * index // count : T * (index + 1) // count] for index in range(count)]
-    return [
-        build_problem(sweep.net, sweep.sample_shape, attack, sweep.seed, device, share)
-        for device, share in zip(sweep.devices, shares, strict=True)
-        if share
-    ]
+    return build_problems(sweep.net, sweep.sample_shape, attack, sweep.seed, sweep.devices, numbers)
 
 
 class _Moving:

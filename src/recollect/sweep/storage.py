@@ -79,4 +79,4 @@ def reachable(url: str) -> Iterator[None]:
 
 def _require_scipy() -> None:
     if find_spec("scipy") is None:
-        raise RecollectError("--sampler qmc needs SciPy: pip install scipy, or use --sampler random or tpe.")
+        raise RecollectError("--sampler qmc needs SciPy: pip install 'recollect[sweep]', or use random or tpe.")
