@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -84,6 +85,7 @@ def measure_engine(
         | {"memory_limit": memory_limit}
     )
     if device.type == "cuda":
+        gc.collect()  # what was measured before has reference cycles
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
     problem = build_problem(case.network(), case.sample_shape, attack, seed=0, device=device)

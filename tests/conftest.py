@@ -10,8 +10,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import settings
 
 from recollect.cli import main
+
+settings.register_profile("recollect", deadline=None)  # a busy machine is no failure
+settings.load_profile("recollect")
 
 _SETTINGS = {
     "data.n": "4",

@@ -54,7 +54,8 @@ class Attack:
         self.rng = TrialRng(2, trials, dtype, CPU)
         streams = TrialStreams.of(self.rng)
         self.classifier = ClassifierTarget(net, SHAPE, dtype=dtype)
-        self.generator = Generator(32, SHAPE, CLASSES, streams, latent=8, width=8, dropout=0.1)
+        labels = torch.arange(32) % CLASSES
+        self.generator = Generator(32, SHAPE, CLASSES, streams, labels, latent=8, width=8, dropout=0.1)
         own = {name: torch.full((len(trials),), weight, dtype=dtype) for name, weight in weights.items()}
         self.objective = Inversion(own, torch.full((len(trials),), 0.1, dtype=dtype), streams)
         rates = torch.tensor([0.01, 0.02], dtype=dtype)[list(trials)]

@@ -47,6 +47,13 @@ def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "def needs(argument): return make()\n"
         "def broken(): raise ValueError('no luck')\n"
         "def number(): return 5\n"
+        "def leaving(): raise SystemExit(3)\n"
+        "def talkative(): raise ValueError('line\\nafter line')\n"
+        "def half(): return make().half()\n"
+        "def pairs(): return Pair()\n"
+        "class Pair(nn.Linear):\n"
+        "    def __init__(self): super().__init__(6, 1)\n"
+        "    def forward(self, x): return super().forward(x), x\n"
     )
     return tmp_path
 
@@ -89,6 +96,10 @@ def test_a_description_without_a_kind_is_that_of_a_perceptron(saved: RunFolder) 
         ({"architecture": {"kind": "conv", "kernal": 3}}, "key 'architecture.kernal'; did you mean 'kernel'?"),
         ({"architecture": {"kind": "conv", "kernel": 3}}, "model.kernel = 3 is larger than the images of 2 x 3"),
         ({"sample_shape": "wide"}, "sample_shape"),
+        ({"sample_shape": [1, -2, 3]}, "sample_shape.1: input should be greater than 0 (got -2)"),
+        ({"architecture": {"hidden": [10**6, 10**6]}}, "or one much larger than its 59 weights; bring the file back"),
+        ({"sample_shape": [1, 10**9, 10**9]}, "or one much larger than its 59 weights"),
+        ({"sample_shape": [10**30]}, "describes a network that cannot be built"),
         ({"sample_shape": [1, 2, 4]}, "do not fit the architecture: 'layers.1.weight' is (5, 6) there and (5, 8)"),
         ({"architecture": {"hidden": [5]}}, "do not fit the architecture"),
     ],
@@ -235,7 +246,7 @@ def test_a_network_that_cannot_be_made_is_explained(code: Path, spec: str, expec
     ("source", "expected"),
     [
         (SourceConfig(), "an existing network is given by a folder, or by module, weights and sample_shape"),
-        (SourceConfig(module="own_networks:make"), "and sample_shape"),
+        (SourceConfig(sample_shape=SHAPE), "or by a torch.export program (--weights model.pt2)"),
         (SourceConfig(weights="w.pt"), "an existing network is given by"),
         (SourceConfig(folder="run", module="own_networks:make"), "two networks were named"),
         (SourceConfig(folder="run", sample_shape=SHAPE), "two networks were named"),
@@ -246,3 +257,27 @@ def test_half_a_source_is_explained(code: Path, source: SourceConfig, expected: 
     with pytest.raises(RecollectError) as caught:
         load_source(source)
     assert expected in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ("own_networks:leaving", "cannot be made (SystemExit: 3)"),
+        ("own_networks:talkative", "cannot be made (ValueError: line after line)"),
+        ("own_networks:pairs", "returns a tuple of 2 instead of one tensor; wrap it"),
+    ],
+)
+def test_code_that_leaves_talks_or_returns_too_much_is_one_sentence(code: Path, spec: str, said: str) -> None:
+    with pytest.raises(RecollectError) as caught:
+        load_source(SourceConfig(module=spec))
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_shape_and_precision_are_found_out(code: Path) -> None:
+    net, shape = load_source(SourceConfig(module="own_networks:half"))
+    assert shape == (6,)
+    assert {parameter.dtype for parameter in net.parameters()} == {torch.float32}
+    assert not net.training
+    with pytest.raises(RecollectError, match=r"cannot be evaluated and differentiated on inputs of shape \[7\]"):
+        load_source(SourceConfig(module="own_networks:half", sample_shape=(7,)))

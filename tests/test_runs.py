@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
+import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +15,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+import recollect
 from recollect.core import RecollectError
 from recollect.runs import FORMAT, RunFolder
 
@@ -22,7 +26,7 @@ def folder(tmp_path: Path) -> RunFolder:
 
 
 def names(folder: RunFolder) -> set[str]:
-    return {path.name for path in folder.path.iterdir()}
+    return {path.name for path in folder.path.iterdir()} - {".lock"}
 
 
 def test_a_new_folder_lists_its_stages(folder: RunFolder) -> None:
@@ -184,3 +188,69 @@ def test_truncated_tensors_are_explained(tmp_path_factory, cut: int) -> None:
     path.write_bytes(content[: cut % len(content)])
     with pytest.raises(RecollectError, match=r"x\.safetensors' cannot be read"):
         folder.read_tensors("x.safetensors")
+
+
+def test_a_kill_in_the_very_first_moment_does_not_block_the_folder(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / ".status.json.part").write_text('{"form')
+    (run / ".lock").touch()
+    assert RunFolder.create(run, "test", ("attack",)).stages == {"attack": "pending"}
+    assert names(RunFolder(run)) == {"status.json"}
+
+
+def test_of_two_processes_that_find_an_empty_folder_one_gets_it(tmp_path: Path) -> None:
+    """Both look, both see nothing: here the other one is just writing, or has just written."""
+    run = tmp_path / "run"
+    run.mkdir()
+    with RunFolder(run).locked(), pytest.raises(RecollectError, match="another process is working on"):
+        RunFolder.create(run, "test", ("attack",))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("recollect.runs._holds_something", lambda path: False)
+        RunFolder.create(run, "first", ("attack",))
+        with pytest.raises(RecollectError, match="already holds a run"):
+            RunFolder.create(run, "second", ("attack",))
+    assert RunFolder.open(run).read_json("status.json")["name"] == "first"
+
+
+def test_a_disk_without_locks_is_named(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    with pytest.raises(
+        RecollectError, match=r"cannot be locked \(No locks available\); choose a folder on another disk"
+    ):
+        folder.locked().__enter__()
+
+
+def test_a_diary_with_foreign_lines_keeps_its_own(folder: RunFolder) -> None:
+    own = {"step": 1, "seconds": 0.5}
+    foreign = [{"step": "1"}, {"step": True}, {"step": 1, "seconds": "late"}, {"step": None}, {"step": [1]}, 5]
+    (folder.path / "trace.jsonl").write_text("".join(json.dumps(line) + "\n" for line in [own, *foreign]))
+    assert folder.keep_lines("trace.jsonl", "step", 10) == [own]
+
+
+def test_brackets_without_end_are_damage(folder: RunFolder) -> None:
+    (folder.path / "summary.json").write_text("[" * 100_000)
+    with pytest.raises(RecollectError, match=r"summary\.json' cannot be read: it is damaged or incomplete"):
+        folder.read_json("summary.json")
+    (folder.path / "trace.jsonl").write_text("[" * 100_000)
+    assert folder.read_lines("trace.jsonl") == []
+
+
+def test_files_from_the_future_do_no_harm(folder: RunFolder) -> None:
+    folder.write_json("summary.json", {"steps": 5})
+    for name in ("status.json", "summary.json", ".lock"):
+        os.utime(folder.path / name, (4e9, 4e9))
+    folder.update_summary({"seed": 1})
+    folder.set_stage("attack", "done")
+    assert RunFolder.open(folder.path).stages["attack"] == "done"
+    assert folder.read_json("summary.json") == {"steps": 5, "seed": 1}
+
+
+def test_no_clock_that_can_be_set_is_read() -> None:
+    """Durations come from monotonic clocks alone; nothing compares dates of files."""
+    source = Path(recollect.__file__).parent
+    clocks = re.compile(r"time\.time\(|datetime\.now|st_mtime|getmtime|utcnow")
+    assert [str(path) for path in source.rglob("*.py") if clocks.search(path.read_text())] == []

@@ -7,6 +7,8 @@ from recollect.api import Reconstruction, attack
 from recollect.config import AttackConfig, SearchConfig, TrialSettings
 from recollect.core import RecollectError
 from recollect.data import heldout_set, load, training_set
+from recollect.loading.description import describe
+from recollect.loading.from_sklearn import from_sklearn
 from recollect.report import pair_grid
 
 __all__ = [
@@ -17,7 +19,9 @@ __all__ = [
     "SearchConfig",
     "TrialSettings",
     "attack",
+    "describe",
     "distil",
+    "from_sklearn",
     "heldout_set",
     "judge",
     "load",

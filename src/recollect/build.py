@@ -9,6 +9,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
+from recollect.build_generator import build_generator_problem
 from recollect.build_parts import SPACES, Search, Settings, attacked, optimiser_for, priors_for
 from recollect.config import AttackConfig
 from recollect.core import Objective, RecollectError, Target, TrialRng
@@ -82,6 +83,8 @@ def build_problem(
     """Everything ``solve`` needs, on the device, in the precision asked for; ``share`` names some of the trials."""
     share = range(len(attack.trials)) if share is None else share
     attack = attack.model_copy(update={"trials": tuple(attack.trials[index] for index in share)})
+    if attack.method == "generator":
+        return build_generator_problem(net, sample_shape, attack, seed, device, share)
     dtype = torch.float64 if attack.precision == "fp64" else torch.float32
     half = attack.precision == "fp16" and attack.method == "kkt" and device.type == "cuda"
     target = as_target(attacked(net, attack), sample_shape, attack.target, dtype, device, attack.recompute, half)

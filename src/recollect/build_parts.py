@@ -147,7 +147,7 @@ def priors_for(search: Search) -> dict[str, Prior]:
     attack, asymmetry = search.attack, search.attack.asymmetry
     priors: dict[str, Prior] = {}
     if attack.box_weight and attack.space != "dip":  # a sigmoid's values stay inside
-        priors["box"] = Box(attack.box_weight)
+        priors["box"] = Box(attack.box_weight, *attack.box)
     if asymmetry.weight and not search.group.trivial:
         priors["asymmetry"] = Asymmetry(search.group, asymmetry.weight, asymmetry.share)
     return priors

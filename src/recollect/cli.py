@@ -12,6 +12,7 @@ import typer
 from recollect import __version__, experiments
 from recollect.check import check_network
 from recollect.check.show import show_findings
+from recollect.cli_audit import audit
 from recollect.cli_options import (
     AsJson,
     ConfigFile,
@@ -32,6 +33,7 @@ from recollect.cli_options import (
     Task,
     Weights,
 )
+from recollect.cli_report import report
 from recollect.cli_runs import (
     begin,
     command_line,
@@ -171,6 +173,10 @@ def attack(
     return begin(config, "judged", out, overwrite, dry_run, as_json)
 
 
+app.command(
+    epilog="Example: recollect audit --model mynets:make --weights model.safetensors --data train.npz "
+    "--holdout test.npz --budget 10m"
+)(audit)
 app.command(epilog="Example: recollect sweep runs/demo --trials 64 --sampler tpe --data train.npz")(sweep)
 
 
@@ -242,12 +248,7 @@ def match(
     show_experiment(experiments.judge_again(run, config), as_json)
 
 
-@app.command()
-def report(run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]) -> None:
-    """Write RUN/report.html anew from what the run folder holds."""
-    run = experiments.resume(run_folder, Narrator(), command_line())
-    experiments.report_again(run)
-    print(run.folder.path / "report.html")
+app.command(epilog="Example: recollect report runs/before runs/after")(report)
 
 
 @app.callback(invoke_without_command=True)

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from recollect import experiments
 from recollect.cli_options import (
     AsJson,
     ConfigFile,
@@ -28,9 +29,18 @@ from recollect.cli_options import (
     Task,
     Weights,
 )
-from recollect.cli_runs import begin, configured, engine_overrides, go_on, named_source, reference_data
-from recollect.config import updated
+from recollect.cli_runs import (
+    begin,
+    command_line,
+    configured,
+    engine_overrides,
+    go_on,
+    named_source,
+    reference_data,
+)
+from recollect.config import to_toml, updated, with_settings
 from recollect.core import RecollectError
+from recollect.progress import Narrator
 
 _TRIALS = 100
 """As many as the papers ran, where neither the configuration nor --trials says otherwise."""
@@ -41,6 +51,20 @@ Trials = Annotated[
 Batch = Annotated[int | None, typer.Option("--batch", help="Trials that run together; a kill loses at most these.")]
 Sampler = Annotated[
     str | None, typer.Option("--sampler", help="Who proposes settings: random, tpe or qmc (the last two by Optuna).")
+]
+Pruning = Annotated[
+    str | None,
+    typer.Option("--pruning", help="halving: trials in the worse half stop early, others take their place; or none."),
+]
+Executor = Annotated[
+    str | None, typer.Option("--executor", help="Where trials run: local, or ray for a cluster of machines.")
+]
+Address = Annotated[
+    str | None,
+    typer.Option("--address", help="Of the Ray cluster, such as auto or ray://host:10001; else Ray starts here."),
+]
+TrackerName = Annotated[
+    str | None, typer.Option("--tracker", help="Who is told of every trial: tensorboard, wandb or mlflow.")
 ]
 Storage = Annotated[
     str | None,
@@ -62,7 +86,11 @@ def sweep(
     trials: Trials = None,
     batch: Batch = None,
     sampler: Sampler = None,
+    pruning: Pruning = None,
     storage: Storage = None,
+    executor: Executor = None,
+    address: Address = None,
+    tracker: TrackerName = None,
     out: Out = None,
     overrides: Overrides = None,
     resume: Resume = None,
@@ -79,8 +107,13 @@ def sweep(
         refused = {"MODEL": model, "--module": module, "--weights": weights, "--shape": shape, "--data": data}
         refused |= {"--holdout": holdout, "--task": task, "--n": n, "--batch": batch, "--sampler": sampler}
         refused |= {"--storage": storage, "--config": config_file, "--preset": preset, "--overwrite": overwrite}
+        refused |= {"--pruning": pruning, "--tracker": tracker}
+        if not dry_run:
+            move_sweep(resume, executor, address)
         return go_on(resume, out, overrides, dry_run, as_json, device, refused, trials)
-    changes = sweep_overrides(config_file, preset, trials, batch, sampler, storage)
+    asked = {"batch": batch, "sampler": sampler, "pruning": pruning, "storage": storage}
+    asked |= {"executor": executor, "address": address, "tracker": tracker}
+    changes = sweep_overrides(config_file, preset, trials, asked)
     config = configured(config_file, preset, [*changes, *overrides], device)
     source = named_source(model, module, weights, shape)
     trained = any(source.values())
@@ -92,19 +125,28 @@ def sweep(
     return begin(config, "reproduce" if config.source is None else "judged", out, overwrite, dry_run, as_json)
 
 
+def move_sweep(folder: Path, executor: str | None, address: str | None) -> None:
+    """An interrupted sweep may go on elsewhere: where trials run has no part in what they find."""
+    if executor is None and address is None:
+        return
+    given: dict[str, str | None] = {} if executor is None else {"sweep.executor": executor}
+    if address is not None or executor == "local":
+        given["sweep.address"] = address
+    run = experiments.resume(folder, Narrator(quiet=True), command_line())
+    if run.config.sweep is None:
+        raise RecollectError(f"'{folder}' holds no sweep, so --executor and --address do not suit it; leave them out.")
+    with run.folder.locked():
+        run.folder.write_text("config.toml", to_toml(with_settings(run.config, given, "options")))
+
+
 def sweep_overrides(
-    config_file: Path | None,
-    preset: str | None,
-    trials: int | None,
-    batch: int | None,
-    sampler: str | None,
-    storage: str | None,
+    config_file: Path | None, preset: str | None, trials: int | None, asked: dict[str, int | str | None]
 ) -> list[str]:
     """The options of a sweep as overrides; they make a sweep of a configuration that is none."""
     known = configured(config_file, preset, None, None)
     if trials is None and known.attack.search is None:
         trials = _TRIALS
-    if sampler is None and known.sweep is None:
-        sampler = "random"
-    given = {"attack.search.trials": trials, "sweep.batch": batch, "sweep.sampler": sampler, "sweep.storage": storage}
+    if asked["sampler"] is None and known.sweep is None:
+        asked = asked | {"sampler": "random"}
+    given = {"attack.search.trials": trials} | {f"sweep.{name}": value for name, value in asked.items()}
     return [f"{key}={json.dumps(value)}" for key, value in given.items() if value is not None]

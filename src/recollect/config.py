@@ -13,6 +13,7 @@ import torch
 from pydantic import BaseModel, ByteSize, ConfigDict, Field, ValidationError, model_validator
 
 from recollect.config_errors import explain
+from recollect.config_generator import GeneratorConfig, IndependentConfig
 from recollect.config_methods import AsymmetryConfig, DeepPriorConfig, GroupChoice, SameGDConfig
 from recollect.core import RecollectError
 from recollect.overrides import apply_override, kinds_first, put
@@ -20,6 +21,7 @@ from recollect.problem import Precision
 from recollect.series.axes import SeriesAxis, require_free
 from recollect.sweep.settings import SweepConfig
 from recollect.zoo.architectures import Architecture, MLPArchitecture
+from recollect.zoo.kinds_of_training import Training
 from recollect.zoo.training import TrainingConfig
 
 
@@ -37,6 +39,11 @@ class DataConfig(_Section):
     """For the task ``classes``: keep the samples of the first so many labels; all labels when left out."""
     n: int | None = Field(default=None, ge=2)
     """Training samples, equally many from each class, in file order; all of them when left out."""
+    balanced: bool = True
+    """Whether the ``n`` samples are equal shares of the classes; otherwise they are the first in the file."""
+    centred: bool | None = None
+    """Whether the network sees samples less the mean of its training set. When left out: yes, as published, unless it
+    was trained ordinarily or is attacked by a generator, which makes images of [0, 1]."""
     holdout: str | None = None
     """Where held-out samples come from: a path, or by default the test split of a standard name."""
     holdout_count: int | None = Field(default=None, ge=2)
@@ -114,7 +121,7 @@ class SearchConfig(_Section):
 class AttackConfig(_Section):
     """One attack: what is minimised, over how many candidates, for how long, with which trials."""
 
-    method: Literal["kkt", "activation", "weights"] = "kkt"
+    method: Literal["kkt", "activation", "weights", "generator"] = "kkt"
     target: Literal["auto", "mlp", "module"] = "auto"
     task: Literal["auto", "binary", "multiclass", "regression"] = "auto"
     """What the network was trained for; ``auto``: one output is a binary classifier, several are classes."""
@@ -148,11 +155,14 @@ class AttackConfig(_Section):
     dual_floor_weight: float = Field(default=5.0, ge=0)
     box_weight: float = Field(default=1.0, ge=0)
     """0 switches the prior off, for data that are not images."""
+    box: tuple[float, float] = (-1.0, 1.0)
+    """Least and largest value of a pixel: [-1, 1] holds images less their mean, [0, 1] images as they are."""
     group: GroupChoice = "model"
     """The symmetry that ``same_gd`` and ``asymmetry`` work against."""
     same_gd: SameGDConfig = SameGDConfig()
     dip: DeepPriorConfig = DeepPriorConfig()
     asymmetry: AsymmetryConfig = AsymmetryConfig()
+    generator: GeneratorConfig = GeneratorConfig()
     trials: tuple[TrialSettings, ...] = Field(default=(TrialSettings(),), min_length=1)
     search: SearchConfig | None = None
     """Random settings instead of ``trials``; in a run folder they have been drawn and stand in ``trials``."""
@@ -171,6 +181,9 @@ class MatchConfig(_Section):
     radius: float = Field(default=0.05, gt=0)
     group: GroupChoice = "model"
     """Samples that it moves into one another count as one."""
+    most: int | None = Field(default=None, ge=2)
+    """At most so many training samples are matched one by one, the first of them; all when left out."""
+    independent: IndependentConfig = IndependentConfig()
     distil_min_dual: float = Field(default=0.0, ge=0)
     distil_radius: float = Field(default=0.03, ge=0)
 
@@ -188,7 +201,7 @@ class Config(_Section):
     data: DataConfig | None = None
     source: SourceConfig | None = None
     model: Architecture = MLPArchitecture()
-    training: TrainingConfig = TrainingConfig()
+    training: Training = TrainingConfig()
     attack: AttackConfig = AttackConfig()
     sweep: SweepConfig | None = None
     """Makes the attack a sweep over the ranges of ``attack.search``, in batches that are saved each."""
@@ -196,6 +209,14 @@ class Config(_Section):
     match: MatchConfig = MatchConfig()
     series: tuple[SeriesAxis, ...] = ()
     """What several runs vary; one axis or a grid. Everything else is the same for all of them."""
+
+    @property
+    def centred(self) -> bool:
+        """Whether the network sees samples less the mean of its training set."""
+        if self.data is not None and self.data.centred is not None:
+            return self.data.centred
+        own = self.source is None and self.training.kind == "ordinary"
+        return not own and self.attack.method != "generator"
 
     @model_validator(mode="after")
     def _sweeps_have_ranges_and_a_score(self) -> Config:
@@ -218,7 +239,7 @@ def parse_config(text: str, origin: str, overrides: Sequence[str] = ()) -> Confi
     """A complete configuration from TOML text and ``path.to.key=value`` overrides."""
     try:
         raw = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise RecollectError(f"'{origin}' is not valid TOML: {error}.") from error
     config = _validated(raw, origin)
     if not overrides:

@@ -161,7 +161,7 @@ class Optimiser(Protocol):
     def update(
         self, variables: Variables, grads: Variables, state: Variables, rate: Tensor
     ) -> tuple[Variables, Variables]:
-        """New variables and new state; ``rate`` is the schedule's factor at this step."""
+        """New variables and new state; ``rate`` is the schedule's factor at this step, one or one for each trial."""
         ...
 
     def displacement(self, state: Variables, rate: Tensor) -> Variables:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import torch
+
 from recollect.config import Config
 from recollect.core import RecollectError
-from recollect.data import TaskData, circle, clouds, heldout_set, load, training_set
+from recollect.data import LabelledImages, TaskData, circle, clouds, heldout_set, load, training_set
 from recollect.data.sources import STANDARD_NAMES
 
 
@@ -16,7 +20,35 @@ def training_data(config: Config) -> TaskData:
         return circle(20 if data.n is None else data.n)
     if data.name == "clouds":
         return clouds(20 if data.n is None else data.n)
-    return training_set(load(data.name, "train"), data.task, data.n, data.classes)
+    source = load(data.name, "train")
+    if data.balanced:
+        chosen = training_set(source, data.task, data.n, data.classes)
+    else:
+        chosen = training_set(_first(source, data.n), data.task, None, data.classes)
+    return chosen if config.centred else replace(chosen, x=chosen.images, mean=torch.zeros_like(chosen.mean))
+
+
+def _first(source: LabelledImages, n: int | None) -> LabelledImages:
+    """The first samples of a file, whatever their classes."""
+    if n is not None and n > len(source.images):
+        raise RecollectError(
+            f"n = {n} samples were asked for, {source.name!r} has {len(source.images)}; ask for at most as many."
+        )
+    return replace(source, images=source.images[:n], labels=source.labels[:n])
+
+
+def unseen_data(config: Config, training: TaskData) -> TaskData | None:
+    """What is left of the file that the training set was taken from; None unless it has some of every class."""
+    data = config.data
+    if data is None or data.name in ("circle", "clouds"):
+        return None
+    source = load(data.name, "train")
+    left = torch.ones(len(source.labels), dtype=torch.bool)
+    left[training.indices] = False
+    rest = replace(source, images=source.images[left], labels=source.labels[left])
+    if not len(rest.labels) or (training.labels and not set(training.labels) <= set(rest.labels.tolist())):
+        return None
+    return heldout_set(rest, data.task, None, training.mean, training.labels)
 
 
 def heldout_data(config: Config, training: TaskData) -> TaskData | None:

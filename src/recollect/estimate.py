@@ -12,7 +12,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from recollect.config import AttackConfig, Config
 from recollect.memory import footprint_of, step_bytes
 from recollect.objectives import KKT
-from recollect.problem import Problem
+from recollect.problem import Problem, initial_state
+from recollect.stepping import matmul_precision, stepper_within_memory
 from recollect.targets import is_perceptron
 from recollect.zoo.arithmetic import DTYPES, training_arithmetic
 
@@ -45,10 +46,31 @@ def estimate(
         with training_arithmetic(config.training.dtype, device):
             work = 6 * forward * samples / _rate(DTYPES[config.training.dtype], device)
         train_seconds = config.training.epochs * (work + batches * _LAUNCH_SECONDS[device.type])
-    attack_seconds = sum(
-        _attack_seconds(forward, attack, device) for attack in (config.attack, *config.baselines.values())
-    )
-    return Estimate(train_seconds, attack_seconds, 0 if problem is None else attack_bytes(problem))
+    attacks = {"": config.attack, **config.baselines}
+    seconds = {name: _attack_seconds(forward, attack, device) for name, attack in attacks.items()}
+    if problem is None:
+        return Estimate(train_seconds, sum(seconds.values()), 0)
+    if device.type != "cuda":
+        return Estimate(train_seconds, sum(seconds.values()), attack_bytes(problem))
+    step_seconds, peak = tried(problem)
+    seconds[""] = config.attack.steps * step_seconds
+    return Estimate(train_seconds, sum(seconds.values()), peak)
+
+
+def tried(problem: Problem) -> tuple[float, int]:
+    """Seconds of a step and its peak memory on a GPU, of a few steps taken: what a compiler keeps, no formula knows."""
+    device, steps = problem.rng.device, 20
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats(device)
+    state = initial_state(problem)
+    with matmul_precision(problem.precision, device):
+        advance, _ = stepper_within_memory(problem, state)
+        state = advance(state, 1)
+        torch.cuda.synchronize(device)
+        started = time.perf_counter()
+        advance(state, steps)
+        torch.cuda.synchronize(device)
+    return (time.perf_counter() - started) / steps, torch.cuda.max_memory_allocated(device)
 
 
 def attack_bytes(problem: Problem) -> int:
@@ -68,10 +90,18 @@ def _attack_seconds(forward: int, attack: AttackConfig, device: torch.device) ->
     if attack.method == "weights":
         return 0.0
     dtype = torch.float64 if attack.precision == "fp64" else torch.float32
-    # Forward, backward and the derivative of both: seven products per weight.
-    passes = 7 if attack.method == "kkt" else 2
-    work = 2 * passes * forward * attack.candidates * len(attack.trials) / _rate(dtype, device)
+    rows = attack.generator.batch if attack.method == "generator" else attack.candidates
+    work = 2 * _passes(attack) * forward * rows * len(attack.trials) / _rate(dtype, device)
     return attack.steps * (work + 3 * _LAUNCH_SECONDS[device.type])
+
+
+def _passes(attack: AttackConfig) -> int:
+    """Products per weight of the network, or as many as take the same time."""
+    if attack.method == "generator":
+        # The generator costs about as much as the network, and convolutions reach a fraction of the rate of matrices.
+        return 45 if "gradient_norm" in attack.generator.term_weights else 15
+    # Forward, backward and the derivative of both.
+    return 7 if attack.method == "kkt" else 2
 
 
 def _forward_products(net: nn.Module, sample_shape: tuple[int, ...]) -> int:

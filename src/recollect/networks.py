@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-import importlib
-import os
-import sys
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import BaseModel, ConfigDict, ValidationError
-from safetensors.torch import load_file
-from torch import Tensor, nn
+from pydantic import BaseModel, ConfigDict, PositiveInt, ValidationError
+from torch import nn
 
 from recollect.config import SourceConfig
 from recollect.config_errors import explain
 from recollect.core import RecollectError
+from recollect.loading.description import describe
+from recollect.loading.exported import read_exported
+from recollect.loading.frugal import AtMost
+from recollect.loading.own_code import make_network
+from recollect.loading.usable import require_weights
+from recollect.loading.weights import load_weights, read_weights
 from recollect.runs import FORMAT, RunFolder
 from recollect.zoo.architectures import Architecture, build_network
+
+__all__ = ["NetworkFacts", "load_network", "load_source", "load_weights", "read_weights", "save_network"]
+
+_BESIDE_WEIGHTS = 2**24
+"""Numbers that a network may hold besides its weights, such as the positions that a group permutes."""
 
 
 class NetworkFacts(BaseModel):
@@ -27,7 +35,7 @@ class NetworkFacts(BaseModel):
 
     format: int = FORMAT
     architecture: Architecture
-    sample_shape: tuple[int, ...]
+    sample_shape: tuple[PositiveInt, ...]
     training: dict[str, Any]
 
 
@@ -52,9 +60,25 @@ def load_network(path: Path) -> tuple[nn.Module, NetworkFacts]:
         facts = NetworkFacts.model_validate(raw)
     except ValidationError as error:
         raise RecollectError(explain(error, NetworkFacts, str(path / "model.json"))) from error
-    net = build_network(facts.architecture, facts.sample_shape, seed=0)
-    load_weights(net, read_weights(path / "weights.safetensors"), str(path))
-    return net, facts
+    state = read_weights(path / "weights.safetensors")
+    net = _built(facts, sum(value.numel() for value in state.values()), path)
+    load_weights(net, state, str(path))
+    return net.eval(), facts
+
+
+def _built(facts: NetworkFacts, weights: int, path: Path) -> nn.Module:
+    """The network that is described, as long as it is about as large as its weights."""
+    try:
+        with AtMost(4 * weights + _BESIDE_WEIGHTS):
+            return build_network(facts.architecture, facts.sample_shape, seed=0)
+    except RecollectError:
+        raise
+    # Sizes that no computer has may raise almost anything.
+    except Exception as error:
+        raise RecollectError(
+            f"'{path / 'model.json'}' describes a network that cannot be built, or one much larger than its "
+            f"{weights:,} weights; bring the file back, or train the network again."
+        ) from error
 
 
 def load_source(source: SourceConfig) -> tuple[nn.Module, tuple[int, ...]]:
@@ -66,72 +90,23 @@ def load_source(source: SourceConfig) -> tuple[nn.Module, tuple[int, ...]]:
             )
         net, facts = load_network(Path(source.folder))
         return net, facts.sample_shape
-    if source.module is None or source.sample_shape is None:
+    if source.module is None and (source.weights is None or Path(source.weights).suffix != ".pt2"):
         raise RecollectError(
             "an existing network is given by a folder, or by module, weights and sample_shape "
-            "(--module mypackage.nets:make_net --weights model.safetensors --shape 1,28,28)."
+            "(--module mypackage.nets:make_net --weights model.safetensors --shape 1,28,28), or by a torch.export "
+            "program (--weights model.pt2)."
         )
-    net = _make(source.module)
-    if source.weights is not None:
-        load_weights(net, read_weights(Path(source.weights)), source.weights)
-    return net.eval(), source.sample_shape
+    return _users_own(source)
 
 
-def read_weights(path: Path) -> dict[str, Tensor]:
-    """A state dict from safetensors, or from a PyTorch file by the loader that cannot run code."""
-    if not path.is_file():
-        raise RecollectError(f"there is no weights file '{path}'.")
-    try:
-        state = (
-            load_file(path)
-            if path.suffix == ".safetensors"
-            else torch.load(path, weights_only=True, map_location="cpu")
-        )
-    # A damaged file may raise almost anything.
-    except Exception as error:
-        raise RecollectError(
-            f"'{path}' cannot be loaded as plain weights: it is damaged, or a pickle that could run code, which "
-            "recollect never does; save a state dict with safetensors or torch.save."
-        ) from error
-    if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
-        raise RecollectError(
-            f"'{path}' holds {type(state).__name__}, not a state dict of tensors; save net.state_dict()."
-        )
-    return state
-
-
-def load_weights(net: nn.Module, state: dict[str, Tensor], origin: str) -> None:
-    expected = {name: tuple(value.shape) for name, value in net.state_dict().items()}
-    found = {name: tuple(value.shape) for name, value in state.items()}
-    for name in sorted(expected.keys() | found.keys(), key=str):
-        if expected.get(name) != found.get(name):
-            raise RecollectError(
-                f"the weights in '{origin}' do not fit the architecture: '{name}' is "
-                f"{found.get(name, 'missing')} there and {expected.get(name, 'unknown')} in the network; "
-                "give the weights of this network."
-            )
-    floating = next((value.dtype for value in state.values() if value.is_floating_point()), torch.float32)
-    net.to(floating).load_state_dict(state)
-
-
-def _make(spec: str) -> nn.Module:
-    """Call ``package.module:callable``. This is the user's own code, and it runs."""
-    module_name, colon, name = spec.partition(":")
-    if not colon or not name:
-        raise RecollectError(f"'{spec}' does not name a network; write package.module:callable.")
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-    # Code of the user's own may raise anything, at import and when called.
-    try:
-        made = getattr(importlib.import_module(module_name), name, None)
-        net = made if isinstance(made, nn.Module) or not callable(made) else made()
-    except Exception as error:
-        raise RecollectError(
-            f"'{spec}' cannot be made ({type(error).__name__}: {error}); it must be importable from here, and callable "
-            "without arguments."
-        ) from error
-    if not isinstance(net, nn.Module):
-        raise RecollectError(
-            f"'{spec}' gave {type(net).__name__}, not a torch.nn.Module; name a callable that returns the network."
-        )
-    return net
+def _users_own(source: SourceConfig) -> tuple[nn.Module, tuple[int, ...]]:
+    """Code and weights, or a program; on the CPU in float32 at least, whatever device and precision it had."""
+    if source.module is None:
+        net: nn.Module = read_exported(Path(source.weights or ""))
+    else:
+        net = make_network(source.module)
+        if source.weights is not None:
+            load_weights(net, read_weights(Path(source.weights)), source.weights)
+    require_weights(net)
+    net = net.to("cpu", reduce(torch.promote_types, (p.dtype for p in net.parameters()), torch.float32)).eval()
+    return net, describe(net, input_shape=source.sample_shape).input_shape.value

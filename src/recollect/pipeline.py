@@ -21,7 +21,8 @@ from recollect.stages.run import Run
 from recollect.stages.searching import attack_stage, baselines_stage
 from recollect.stages.sweeping import sweep_stage
 from recollect.stages.training import train_stage
-from recollect.sweep.storage import require_storage
+from recollect.stages.trial_judging import trial_match_stage
+from recollect.sweep.ready import require_ready
 
 PLANS = {
     "train": ("train",),
@@ -40,7 +41,7 @@ def require_possible(config: Config, out: Path) -> None:
     """What would fail later fails now, before anything is written."""
     _require_apart(config, out)
     if config.sweep is not None:
-        require_storage(config.sweep)
+        require_ready(config.sweep)
     rehearse(with_drawn_trials(config))
 
 
@@ -123,7 +124,7 @@ def judge_again(run: Run) -> None:
     if not run.folder.has("candidates.safetensors"):
         raise RecollectError(f"'{run.folder.path}' has no candidates yet; go on with --resume {run.folder.path}.")
     with run.folder.locked():
-        match_stage(run)
+        _match_stage(run)
         run.folder.write_text("config.toml", to_toml(run.config))
         report_stage(run)
 
@@ -137,10 +138,16 @@ def _search_stage(run: Run) -> None:
     return attack_stage(run) if run.config.sweep is None else sweep_stage(run)
 
 
+def _match_stage(run: Run) -> None:
+    match_stage(run)
+    if run.config.sweep is not None:
+        trial_match_stage(run)
+
+
 STAGES: dict[str, Callable[[Run], None]] = {
     "train": train_stage,
     "attack": _search_stage,
     "baselines": baselines_stage,
-    "match": match_stage,
+    "match": _match_stage,
     "report": report_stage,
 }

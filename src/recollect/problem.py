@@ -11,7 +11,9 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from recollect.candidates.generator import Generator
 from recollect.core import Candidates, Objective, Optimiser, Target, Terms, TrialRng, Variables
+from recollect.objectives.inverting import Inverting
 from recollect.priors import Prior
 from recollect.sharing import SumAcross, alone
 
@@ -24,8 +26,9 @@ class Problem:
     """Everything that is fixed while T trials run: what to minimise, over what, and how."""
 
     target: Target
-    objective: Objective
-    candidates: Candidates
+    objective: Objective | Inverting
+    candidates: Candidates | Generator
+    """`Inverting` goes with a `Generator`: its samples are new ones at every step."""
     optimiser: Optimiser
     labels: Int[Tensor, " m"]
     rng: TrialRng
@@ -55,7 +58,8 @@ class Problem:
 class State:
     """Everything that changes. Saving it and going on later gives the same bits as never having stopped."""
 
-    step: Int[Tensor, ""]
+    step: Int[Tensor, "*T"]
+    """One for all, or one for each trial where they did not begin together."""
     variables: Variables
     optimiser: Variables
     alive: Bool[Tensor, " T"]
@@ -70,7 +74,7 @@ class State:
     def for_trials(self, chosen: Int[Tensor, " k"]) -> State:
         """A copy of some trials."""
         return State(
-            step=self.step.clone(),
+            step=self.step[chosen] if self.step.ndim else self.step.clone(),
             variables={name: value[chosen] for name, value in self.variables.items()},
             optimiser={name: value[chosen] for name, value in self.optimiser.items()},
             alive=self.alive[chosen],
@@ -130,20 +134,29 @@ def split(state: State, parts: Sequence[Problem]) -> list[State]:
 
 def losses(problem: Problem, variables: Variables) -> Terms:
     """Every term of the objective and every prior, each ``[T]``."""
-    inputs, samples = problem.candidates.inputs(variables), problem.candidates.decode(variables)
-    terms = problem.objective(problem.target, inputs, problem.labels, variables)
+    objective, candidates = problem.objective, problem.candidates
+    if isinstance(objective, Inverting):
+        return objective.losses(variables)
+    assert not isinstance(candidates, Generator)
+    inputs, samples = candidates.inputs(variables), candidates.decode(variables)
+    terms = objective(problem.target, inputs, problem.labels, variables)
     return terms | {name: problem.total(prior(samples)) for name, prior in problem.priors.items()}
 
 
-def gradient(problem: Problem, variables: Variables) -> Variables:
-    """The gradient of the sum of all losses, for every variable.
+def gradient(problem: Problem, variables: Variables, step: Int[Tensor, "*T"] | None = None) -> Variables:
+    """The gradient of the sum of all losses, for every variable; samples that are new at every step need the step.
 
     Trials share no variable, so the gradient of the sum over trials holds each trial's own gradient.
     """
-    inputs = problem.candidates.inputs(variables)
-    inputs_gradient, own = problem.objective.gradient(problem.target, inputs, problem.labels, variables)
+    objective, candidates = problem.objective, problem.candidates
+    if isinstance(objective, Inverting):
+        assert step is not None
+        return objective.gradient(variables, step)
+    assert not isinstance(candidates, Generator)
+    inputs = candidates.inputs(variables)
+    inputs_gradient, own = objective.gradient(problem.target, inputs, problem.labels, variables)
     if not problem.priors:
-        return problem.candidates.pull(variables, inputs_gradient) | own
-    samples, which = problem.candidates.exposed(variables)
+        return candidates.pull(variables, inputs_gradient) | own
+    samples, which = candidates.exposed(variables)
     sample_gradient = reduce(torch.add, (prior.gradient(samples) for prior in problem.priors.values()))
-    return problem.candidates.pull(variables, inputs_gradient, sample_gradient, which) | own
+    return candidates.pull(variables, inputs_gradient, sample_gradient, which) | own

@@ -6,7 +6,6 @@ one. docs/run-folder.md describes the format.
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import json
 import math
@@ -17,12 +16,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save
+from safetensors.torch import save
 from torch import Tensor
 
 from recollect import __version__
 from recollect.core import RecollectError
+from recollect.file_trouble import explained, readable
+from recollect.loading.safetensors_file import read_safetensors_file
 
 FORMAT = 1
 
@@ -50,13 +50,10 @@ class RunFolder:
             if not folder.has("status.json"):
                 raise RecollectError(f"'{path}' holds other files and is no run folder; choose another with --out.")
             if not overwrite:
-                raise RecollectError(
-                    f"'{path}' already holds a run; go on with --resume {path}, start anew with --overwrite, "
-                    "or choose another folder with --out."
-                )
-            with folder.locked(), _explained(path):
+                raise _already(path)
+            with folder.locked(), explained(path):
                 shutil.rmtree(path)
-        with _explained(path):
+        with explained(path):
             path.mkdir(parents=True, exist_ok=True)
         status = {
             "format": FORMAT,
@@ -64,7 +61,10 @@ class RunFolder:
             "name": name,
             "stages": dict.fromkeys(plan, "pending"),
         }
-        folder.write_json("status.json", status | dict(facts or {}))
+        with folder.locked():  # two processes may have found the folder empty at the same time
+            if folder.has("status.json"):
+                raise _already(path)
+            folder.write_json("status.json", status | dict(facts or {}))
         return folder
 
     @classmethod
@@ -104,19 +104,23 @@ class RunFolder:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """One process at a time works on a run folder; the lock goes with the process, however it ends."""
-        with _explained(self.path):
+        with explained(self.path):
             handle = (self.path / ".lock").open("w")
         with handle:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
+            except BlockingIOError as error:
                 raise RecollectError(
                     f"another process is working on '{self.path}'; wait for it or choose --out."
+                ) from error
+            except OSError as error:
+                raise RecollectError(
+                    f"'{self.path}' cannot be locked ({error.strerror}); choose a folder on another disk with --out."
                 ) from error
             yield
 
     def read_json(self, name: str) -> dict[str, Any]:
-        with _readable(self.path / name):
+        with readable(self.path / name):
             value = json.loads((self.path / name).read_text(encoding="utf-8"))
             if not isinstance(value, dict):
                 raise ValueError(f"expected an object, found {type(value).__name__}")
@@ -141,8 +145,8 @@ class RunFolder:
         self._write(name, lambda path: path.write_bytes(content))
 
     def read_tensors(self, name: str, needed: Sequence[str] = ()) -> dict[str, Tensor]:
-        with _readable(self.path / name):
-            tensors = load_file(self.path / name)
+        with readable(self.path / name):
+            tensors = read_safetensors_file(self.path / name)
             for missing in set(needed) - tensors.keys():
                 raise ValueError(f"it has no tensor '{missing}'")
             return tensors
@@ -151,31 +155,32 @@ class RunFolder:
         (self.path / name).unlink(missing_ok=True)
 
     def append_line(self, name: str, value: Any) -> None:
-        with _explained(self.path / name), (self.path / name).open("a", encoding="utf-8") as handle:
+        with explained(self.path / name), (self.path / name).open("a", encoding="utf-8") as handle:
             handle.write(json.dumps(_without_nan(value), allow_nan=False) + "\n")
 
     def keep_lines(self, name: str, key: str, largest: int) -> list[dict[str, Any]]:
         """Drop lines written after the state that a run is resumed from; they will be written again."""
         lines = self.read_lines(name) if self.has(name) else []
-        kept = [line for line in lines if isinstance(line.get(key), int) and line[key] <= largest]
+        kept = [line for line in lines if _is_number(line.get(key)) and line[key] <= largest]
+        kept = [line for line in kept if _is_number(line.get("seconds", 0))]
         self.write_text(name, "".join(json.dumps(line) + "\n" for line in kept))
         return kept
 
     def read_lines(self, name: str) -> list[dict[str, Any]]:
-        with _readable(self.path / name):
+        with readable(self.path / name):
             lines = (self.path / name).read_text(encoding="utf-8", errors="replace").splitlines()
         parsed = []
         for line in lines:
             try:
                 parsed.append(json.loads(line))
-            except ValueError:
+            except (ValueError, RecursionError):
                 break  # a kill in the middle of a line: what follows is not there either
         return [line for line in parsed if isinstance(line, dict)]
 
     def _write(self, name: str, write: Callable[[Path], Any]) -> None:
         path = self.path / name
         temporary = path.with_name(f".{path.name}.part")  # the next write takes over what a kill left behind
-        with _explained(path):
+        with explained(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             try:
                 write(temporary)
@@ -184,31 +189,21 @@ class RunFolder:
                 temporary.unlink(missing_ok=True)
 
 
+def _already(path: Path) -> RecollectError:
+    return RecollectError(
+        f"'{path}' already holds a run; go on with --resume {path}, start anew with --overwrite, "
+        "or choose another folder with --out."
+    )
+
+
 def _holds_something(path: Path) -> bool:
-    with _readable(path):
-        return path.is_dir() and any(path.iterdir())
+    """Besides what a kill in the very first moment leaves behind."""
+    with readable(path):
+        return path.is_dir() and any(entry.name not in (".lock", ".status.json.part") for entry in path.iterdir())
 
 
-@contextmanager
-def _readable(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, SafetensorError, ValueError) as error:
-        raise RecollectError(
-            f"'{path}' cannot be read: {_brief(error)}; bring the file back, or start anew with --overwrite."
-        ) from error
-
-
-@contextmanager
-def _explained(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, SafetensorError) as error:
-        if getattr(error, "errno", None) == errno.ENOSPC or "No space left" in str(error):
-            raise RecollectError(
-                f"no space left on the device while writing '{path}'; free some and go on with --resume."
-            ) from error
-        raise RecollectError(f"cannot write '{path}': {_brief(error)}.") from error
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _without_nan(value: Any) -> Any:
@@ -222,11 +217,3 @@ def _without_nan(value: Any) -> Any:
     if isinstance(value, Tensor):
         return _without_nan(value.tolist())
     return value
-
-
-def _brief(error: Exception) -> str:
-    if isinstance(error, FileNotFoundError):
-        return "there is no such file"
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    return f"it is damaged or incomplete ({str(error).splitlines()[0][:100] if str(error) else type(error).__name__})"

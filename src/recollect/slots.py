@@ -42,16 +42,9 @@ class Slots:
         if self._advance is None and bool(self._own.moving.any()):
             problem = self.problem if self._running is None else self.problem.for_trials(self._running)
             self._advance, times = stepper_within_memory(problem, self._own)
-            self._do_less_at_once(times)
+            self.problem = doing_less_at_once(self.problem, times)
         if self._advance is not None:
             self._own = self._advance(self._own, count)
-
-    def _do_less_at_once(self, times: int) -> None:
-        """What did not fit for the step would not fit for the losses either."""
-        for _ in range(times):
-            smaller = self.problem.objective.in_smaller_chunks()
-            if smaller is not None:
-                self.problem = replace(self.problem, objective=smaller)
 
     def collected(self, step: int) -> State:
         """The state of all trials after ``step`` steps."""
@@ -78,6 +71,15 @@ class Slots:
         self.collected(int(self._own.step))
         self._running = self.state.moving.nonzero().flatten()
         self._own, self._advance = self.state.for_trials(self._running), None
+
+
+def doing_less_at_once(problem: Problem, times: int) -> Problem:
+    """What did not fit for the step would not fit for the losses either."""
+    for _ in range(times):
+        smaller = problem.objective.in_smaller_chunks()
+        if smaller is not None:
+            problem = replace(problem, objective=smaller)
+    return problem
 
 
 @torch.no_grad()

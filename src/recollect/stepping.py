@@ -7,10 +7,10 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from recollect.core import Variables, per_trial
@@ -69,7 +69,7 @@ def step(problem: Problem, state: State) -> State:
     """One update of all trials. A trial that stops being finite ends there: it is marked and never moves again."""
     rate = rate_at(problem.schedule, state.step, problem.steps)
     moved, optimiser = problem.optimiser.update(
-        state.variables, gradient(problem, state.variables), state.optimiser, rate
+        state.variables, gradient(problem, state.variables, state.step), state.optimiser, rate
     )
     return State(
         step=state.step + 1,
@@ -106,14 +106,14 @@ def _graphed(problem: Problem, state: State) -> Advance:
     try:
         with torch.cuda.device(device):
             take = _compiled_or(overwrite, problem, state)
-            side = torch.cuda.Stream()
+            side = _recording_stream(device)
             side.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(side):  # workspaces and autotuning happen before the recording
                 for _ in range(3):
                     take(state)
             torch.cuda.current_stream().wait_stream(side)
             torch.cuda.empty_cache()  # the recording has memory of its own
-            with torch.cuda.graph(graph):
+            with torch.cuda.graph(graph, stream=side):
                 take(state)
     finally:  # the warm-up took steps of its own
         for buffer, value in zip(buffers, before, strict=True):
@@ -126,6 +126,12 @@ def _graphed(problem: Problem, state: State) -> Advance:
         return state
 
     return advance
+
+
+@cache
+def _recording_stream(device: torch.device) -> torch.cuda.Stream:
+    """One for all recordings: cuBLAS keeps a workspace for every stream that it has seen, and never frees it."""
+    return torch.cuda.Stream(device)
 
 
 def _compiled_or(take: Callable[[State], State], problem: Problem, state: State) -> Callable[[State], State]:
@@ -185,7 +191,8 @@ def _finite(variables: Variables) -> Bool[Tensor, " T"]:
     return values[sizes.index(min(sizes))].flatten(1).isfinite().all(dim=1)
 
 
-def rate_at(schedule: Schedule, step: Tensor, steps: int) -> Float[Tensor, ""]:
+def rate_at(schedule: Schedule, step: Int[Tensor, "*T"], steps: int) -> Float[Tensor, "*T"]:
+    """The schedule's factor: one for all trials, or one for each where they did not begin together."""
     if schedule == "constant":
         return torch.ones((), device=step.device)
     return 0.5 * (1 + torch.cos(step * (math.pi / steps)))

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from recollect.analysis import Distance
 from recollect.analysis.merging import merge
+from recollect.symmetries import named_group
 
 
 def by_hand(points: Tensor, duals: Tensor, radius: float) -> tuple[list[int], list[int]]:
@@ -45,6 +46,43 @@ def test_by_correlation_brightness_does_not_matter() -> None:
     merged = merge(brighter, duals, radius=0.03, distance="ncc")
     assert len(merged.kept) == 5
     assert merged.member_of.bincount().tolist() == [8] * 5
+
+
+@pytest.mark.parametrize("name", ["flip", "klein4", "d4"])
+@pytest.mark.parametrize("distance", ["l2", "ncc"])
+def test_with_a_group_what_it_moves_into_one_another_is_one(name: str, distance: Distance) -> None:
+    points, duals = clustered(3)
+    points = points.squeeze(1)
+    group = named_group(name, (1, 4, 4)).to(points)
+    element = torch.arange(len(points)) % group.size
+    moved = group.move(points, element)
+    radius = 0.5 if distance == "l2" else 0.03
+    merged = merge(moved, duals, radius, distance, group)
+    plain = merge(points, duals, radius, distance)
+    assert merged.kept.tolist() == plain.kept.tolist()
+    assert merged.member_of.tolist() == plain.member_of.tolist()
+    assert len(merge(moved, duals, radius, distance).kept) > 5
+
+
+def test_with_a_group_against_one_comparison_at_a_time() -> None:
+    generator = torch.Generator().manual_seed(4)
+    points = torch.randn(30, 1, 2, 2, generator=generator, dtype=torch.float64)
+    duals = torch.randn(30, generator=generator, dtype=torch.float64)
+    group = named_group("d4", (1, 2, 2)).to(points)
+
+    def apart(a: int, b: int) -> float:
+        return min(float((moved - points[b]).norm()) for moved in group.orbit(points[a]))
+
+    kept: list[int] = []
+    for index in sorted(range(30), key=lambda index: -float(duals[index])):
+        if all(apart(index, other) >= 0.8 for other in kept):
+            kept.append(index)
+    merged = merge(points, duals, 0.8, "l2", group)
+    assert merged.kept.tolist() == kept
+    assert 1 < len(kept) < 30
+    assert merged.member_of.tolist() == [
+        min(range(len(kept)), key=lambda k: apart(index, kept[k])) for index in range(30)
+    ]
 
 
 @pytest.mark.parametrize("distance", ["l2", "ncc"])

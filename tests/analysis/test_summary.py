@@ -98,3 +98,25 @@ def test_points_have_a_radius_and_no_ncc():
     assert summary["recovered"] == 2
     assert summary["ncc80"] is None
     assert str(summary["recovered_rule"]).startswith("some candidate within 0.1 of the sample")
+
+
+def test_both_scalings_and_windows_stand_beside_the_rule():
+    """The variant that the rule itself names has the rule's figure, and the others are those of another rule."""
+    generator = torch.Generator().manual_seed(0)
+    x, holdout = (torch.randn(n, 1, 12, 12, generator=generator, dtype=torch.float64) for n in (6, 12))
+    candidates, mean = x[:4] + 0.3 * holdout[:4], torch.full((1, 12, 12), 0.5, dtype=torch.float64)
+    for scaling in ("stretch", "clamp"):
+        for window in (3, 11):
+            rule = MatchRule(scaling=scaling, ssim_window=window)
+            summary = summarise(judge(candidates, x, mean, holdout, rule))
+            assert summary[f"mean_dssim_{scaling}_{window}"] == summary["mean_dssim"]
+            assert summary[f"null_mean_dssim_{scaling}_{window}"] == summary["null_mean_dssim"]
+    figures = {summary[f"mean_dssim_{name}"] for name in ("stretch_3", "stretch_11", "clamp_3", "clamp_11")}
+    assert len(figures) == 4
+
+
+def test_windows_larger_than_the_image_are_left_out():
+    x = torch.eye(64, dtype=torch.float64)[:3].reshape(3, 1, 8, 8)
+    summary = summarise(judge(x, x, torch.zeros(1, 8, 8, dtype=torch.float64)))
+    assert "mean_dssim_clamp_3" in summary
+    assert "mean_dssim_clamp_11" not in summary

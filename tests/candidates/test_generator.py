@@ -28,14 +28,13 @@ def rng(trials: tuple[int, ...] = (0, 1, 2), dtype: torch.dtype = torch.float64)
 def generator(
     conditioning: Conditioning = "vector_matrix", shape: tuple[int, ...] = (1, 12, 12), classes: int = 4
 ) -> Generator:
-    return Generator(
-        6, shape, classes, TrialStreams.of(rng()), conditioning=conditioning, latent=5, width=4, dropout=0.4
-    )
+    asked = torch.arange(7) % classes
+    return Generator(6, shape, classes, TrialStreams.of(rng()), asked, conditioning, latent=5, width=4, dropout=0.4)
 
 
 def slow_images(own: Generator, weights: dict[str, Tensor], trial: int) -> Tensor:
     """One trial with PyTorch's own layers, in order."""
-    m, streams = own.candidates, own.streams
+    m, streams = own.batch, own.streams
     conditions = draw_conditions(streams, STEP, m, own.classes, own.conditioning, own.hot, torch.float64)
     vectors = [streams.normal("latent", STEP, (m, own.latent), torch.float64)[trial]]
     if own.conditioning == "label":
@@ -126,7 +125,7 @@ def test_every_size_is_reached(height: int, width: int, classes: int, conditioni
 def test_images_of_any_size_lie_in_the_unit_range(shape: tuple[int, ...]) -> None:
     own = generator(shape=shape, classes=10)
     images = own.decode({name: 20 * value for name, value in own.init(rng()).items()})
-    assert images.shape == (3, 6, *shape)
+    assert images.shape == (3, 7, *shape)
     assert images.min() >= 0
     assert images.max() <= 1
     free = replace(own, bounded=False).decode({name: 20 * value for name, value in own.init(rng()).items()})
@@ -138,7 +137,28 @@ def test_a_batch_is_a_function_of_weights_and_step() -> None:
     weights = own.init(rng())
     assert torch.equal(own.generate(weights, STEP).images, own.generate(weights, STEP).images)
     assert not torch.allclose(own.generate(weights, STEP).images, own.generate(weights, STEP + 1).images)
-    assert not torch.allclose(own.generate(weights, STEP).images, own.decode(weights))
+    assert torch.equal(own.decode(weights), own.shown(weights).images)
+
+
+@pytest.mark.parametrize("hot", [False, True])
+@pytest.mark.parametrize("conditioning", CONDITIONINGS)
+def test_a_generator_shows_what_it_is_asked_for(conditioning: Conditioning, hot: bool) -> None:
+    """Conditions hide the labels given, and a soft one has the values that it would have had for another label."""
+    own = replace(generator(conditioning), hot=hot)
+    conditions = own.shown(own.init(rng())).conditions
+    assert torch.equal(conditions.labels, own.labels.expand(3, -1))
+    assert torch.equal(conditions.distribution.argmax(dim=2), conditions.labels)
+    step = own.unseen_step
+    drawn = draw_conditions(own.streams, step, own.candidates, own.classes, conditioning, hot, torch.float64)
+    assert torch.equal(conditions.distribution.sort(dim=2).values, drawn.distribution.sort(dim=2).values)
+
+
+def test_the_matrix_and_the_latent_decide_about_the_image() -> None:
+    """Another label changes an image, and another step does; a condition of nothing would change neither."""
+    own = replace(generator(), hot=True, dropout=0.0)
+    weights = own.init(rng())
+    other = replace(own, labels=(own.labels + 1) % own.classes)
+    assert not torch.allclose(own.decode(weights), other.decode(weights), atol=1e-3)
 
 
 def test_what_does_not_fit_is_refused() -> None:

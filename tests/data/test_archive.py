@@ -98,7 +98,25 @@ def test_a_directory_that_claims_an_absurd_size_is_refused(tmp_path):
     entry = content.index(b"PK\x01\x02")
     content[entry + 24 : entry + 28] = struct.pack("<I", 0xFFFFFFF0)
     (tmp_path / "mine.npz").write_bytes(content)
-    with pytest.raises(RecollectError, match="bytes instead of 24"):
+    with pytest.raises(RecollectError, match="would unpack 97 bytes to 4,294,967,280"):
+        read_archive(path, "mine.npz")
+
+
+def test_a_member_that_unpacks_to_too_much_is_refused(tmp_path, monkeypatch):
+    zeros = npy(np.zeros((1, 1000, 1000), dtype=np.uint8))
+    assert read_archive(write(tmp_path / "mine.npz", zeros, npy(LABELS[:1])), "mine.npz")[0].shape == (1, 1000, 1000)
+    monkeypatch.setattr("recollect.data.images._SMALL", 2**10)
+    with pytest.raises(RecollectError, match="to 1,000,128, as no real data do; write it again, uncompressed"):
+        read_archive(write(tmp_path / "mine.npz", zeros), "mine.npz")
+
+
+def test_a_list_of_members_beyond_the_file_is_refused(tmp_path):
+    path = write(tmp_path / "mine.npz", npy(PIXELS))
+    content = bytearray((tmp_path / "mine.npz").read_bytes())
+    end = content.rindex(b"PK\x05\x06")
+    content[end + 12 : end + 16] = struct.pack("<I", 2**31)
+    (tmp_path / "mine.npz").write_bytes(content)
+    with pytest.raises(RecollectError, match="its list of members is longer than any network needs"):
         read_archive(path, "mine.npz")
 
 

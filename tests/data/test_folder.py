@@ -114,3 +114,33 @@ def test_folders_without_classes_or_pictures_are_refused(tmp_path):
     (tmp_path / "a").mkdir()
     with pytest.raises(RecollectError, match="/a' holds no pictures"):
         read(tmp_path)
+
+
+def test_a_program_for_a_printer_is_no_picture(tmp_path):
+    """Pillow would hand it to Ghostscript, whatever the file is called."""
+    save(tmp_path / "cat" / "a.png", picture(5, 7))
+    (tmp_path / "cat" / "b.png").write_bytes(
+        b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 7 5\n%%EndComments\nshowpage\n"
+    )
+    with pytest.raises(RecollectError, match=r"b\.png' cannot be read \(UnidentifiedImageError\)"):
+        read(tmp_path)
+
+
+def test_a_small_file_with_a_huge_picture_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
+    save(tmp_path / "cat" / "a.png", np.zeros((3000, 3000), dtype=np.uint8))
+    assert read(tmp_path)[0].shape == (1, 3000, 3000, 1)
+    monkeypatch.setattr("recollect.data.images._SMALL", 2**20)
+    monkeypatch.setattr(Image.Image, "convert", lambda *args: pytest.fail("it was unpacked"))
+    with pytest.raises(RecollectError, match="to 27,000,000, as no real data do"):
+        read(tmp_path)
+
+
+def test_pillow_has_nothing_to_say_about_whole_pixels(tmp_path, recwarn):
+    save(tmp_path / "cat" / "a.tiff", picture(5, 7))
+    content = (tmp_path / "cat" / "a.tiff").read_bytes()
+    (tmp_path / "cat" / "a.tiff").write_bytes(content[:-2])
+    try:
+        read(tmp_path)
+    except RecollectError as error:
+        assert "cannot be read" in str(error)  # noqa: PT017
+    assert not recwarn.list

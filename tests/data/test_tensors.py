@@ -97,3 +97,10 @@ def test_refuses_damaged_torch_files(path, content):
         file.write(content)
     with pytest.raises(RecollectError, match="mine cannot be read as plain tensors"):
         read_torch(path, "mine")
+
+
+def test_a_header_that_claims_more_than_any_network_needs_is_refused(path):
+    with open(path, "wb") as file:
+        file.write((9 * 2**20).to_bytes(8, "little") + b"{" + b" " * (9 * 2**20))
+    with pytest.raises(RecollectError, match="mine cannot be read as safetensors"):
+        read_safetensors(path, "mine")

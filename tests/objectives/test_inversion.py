@@ -38,7 +38,7 @@ def network() -> nn.Module:
 
 
 def generator() -> Generator:
-    return Generator(M, SHAPE, N, TrialStreams.of(rng()), latent=5, width=4, bounded=False)
+    return Generator(M, SHAPE, N, TrialStreams.of(rng()), torch.arange(N), latent=5, width=4, bounded=False)
 
 
 def objective(weights: Mapping[str, float], perturbation: str = "random") -> Inversion:
@@ -83,6 +83,21 @@ def test_cosine_and_orthogonality() -> None:
         gram = sum((cosines[i][j] - (i == j)) ** 2 for i in range(M) for j in range(M)) / M**2
         assert float(terms.mean_cosine(features)[trial]) == pytest.approx(sum(apart) / (M * (M - 1)))
         assert float(terms.orthogonality(features)[trial]) == pytest.approx(gram)
+
+
+def test_cosine_within_classes() -> None:
+    """Over pairs of one label alone; without such a pair there is nothing to make different."""
+    features, labels = drawn(T, M, 7), torch.tensor([[0, 1, 0, 0, 1], [0, 1, 2, 3, 1]])
+    for trial in range(T):
+        apart = [
+            float(nn.functional.cosine_similarity(features[trial, i], features[trial, j], dim=0))
+            for i in range(M)
+            for j in range(M)
+            if i != j and labels[trial, i] == labels[trial, j]
+        ]
+        assert float(terms.class_cosine(features, labels)[trial]) == pytest.approx(sum(apart) / len(apart))
+    alone = terms.class_cosine(features[:, :3], torch.tensor([[0, 1, 2], [3, 1, 2]]))
+    assert torch.allclose(alone, torch.zeros_like(alone), atol=1e-12)
 
 
 def test_variation_and_pixel_range() -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from playwright.sync_api import Browser, Page, sync_playwright
 from safetensors.torch import save_file
+from tests.servers import absent
 from torch import Tensor
 
 from recollect.zoo import MLPArchitecture, build_network
@@ -98,9 +101,56 @@ def write_run(path: Path, sample_shape: tuple[int, ...], n: int = 20, score: str
     return path
 
 
+@pytest.fixture(scope="session")
+def write() -> Callable[..., Path]:
+    """``write(path, sample_shape, n=..., score=..., name=...)`` for tests that need several folders."""
+    return write_run
+
+
 @pytest.fixture
 def make_run(tmp_path: Path) -> Callable[..., Path]:
     def make(sample_shape: tuple[int, ...] = (1, 6, 7), n: int = 20, score: str = "ncc", name: str = "demo") -> Path:
         return write_run(tmp_path / "run", sample_shape, n, score, name)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """A real browser, once for all tests."""
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        absent("the page is tested in Chromium, which is not installed; on Debian: apt install chromium")
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def visit(browser: Browser) -> Iterator[Callable[..., Page]]:
+    """Opens a page file; afterwards nothing may have been asked of the network and nothing complained about."""
+    contexts, complaints, asked = [], [], []
+
+    def complain(message: Any) -> None:
+        if message.type in ("error", "warning"):
+            complaints.append(message.text)
+
+    def opened(file: Path, width: int = 1200, scheme: str = "light", scripts: bool = True) -> Page:
+        context = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=scheme, java_script_enabled=scripts
+        )
+        contexts.append(context)
+        context.on("request", lambda request: asked.append(request.url))
+        context.route("**/*", lambda route: route.continue_() if route.request.url == file.as_uri() else route.abort())
+        page = context.new_page()
+        page.on("console", complain)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.goto(file.as_uri())
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert complaints == []
+    assert [url for url in asked if not url.startswith(("file:", "data:"))] == []

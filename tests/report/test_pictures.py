@@ -59,7 +59,7 @@ def test_several_classes_are_drawn_against_their_margin(make_run):
     assert score_scatter(matches).axes[0].get_xlabel().startswith("margin: output of the sample's class less")
     page = write_report(folder).read_text()
     assert "<th>margin</th>" in page.replace(' scope="col"', "")
-    assert "against its margin; recovered" in page
+    assert "against the margin: output of its class less the largest other" in page
 
 
 def test_the_field_of_several_outputs_is_the_lead_of_the_largest(make_run):

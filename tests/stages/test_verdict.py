@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recollect.stages.verdict import verdict
+from recollect.stages.verdict import generated_verdict, verdict
 
 JUDGED = {
     "reference_count": 500,
@@ -46,3 +46,22 @@ def test_points_and_vectors_leave_out_what_does_not_apply() -> None:
     points = {"reference_count": 20, "recovered": 20, "score": "distance", "recovered_rule": rule}
     assert verdict(points) == f"20 of 20 training samples were recovered: {rule}."
     assert "NCC >= 0.8" not in verdict(JUDGED | {"ncc80": None})
+
+
+GENERATED = {"generators": 3, "label_agreement": 0.995, "attack_accuracy": 0.86, "attack_accuracy_deviation": 0.021}
+
+
+def test_generated_images_are_training_like_and_no_more_unless_membership_says_so() -> None:
+    by_luck = generated_verdict(GENERATED | {"member_advantage": 0.0012, "member_luck": 0.38})
+    assert by_luck.startswith("The attacked network gives 99.5% of the images the label asked for")
+    assert "an independent one 86.0% (mean of 3 generators, deviation 2.1%)" in by_luck
+    assert "at best they are training-like, they are not training data" in by_luck
+    beyond = generated_verdict(GENERATED | {"member_advantage": 0.03, "member_luck": 0.005})
+    assert "nearer to training images than to held-out ones" in beyond
+    assert "training-like" not in beyond
+
+
+def test_generated_images_without_judges_or_held_out_images() -> None:
+    assert "nobody can say" in generated_verdict({"generators": 1, "label_agreement": 1.0})
+    assert "Without held-out images" in generated_verdict(GENERATED)
+    assert "diverged" in generated_verdict({"generators": 0})

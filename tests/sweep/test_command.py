@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from benchmarks import killed_sweeps
 from safetensors.torch import load_file
 
 Command = Callable[..., Any]
@@ -123,3 +126,45 @@ def test_a_dry_run_writes_nothing(command: Command, tiny: list[str], tmp_path: P
     assert config["attack"]["search"]["trials"] == 5
     assert config["sweep"]["batch"] == 2
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("pruning", ["none", "halving"])
+def test_killed_at_random_moments(pruning: str, tmp_path: Path) -> None:
+    """Two kills; ``python -m benchmarks.killed_sweeps`` makes ten."""
+    words = [*killed_sweeps.SMALL, "--trials", "8", "--batch", "2", "--pruning", pruning]
+    whole, run = tmp_path / "whole", tmp_path / "run"
+    seconds = killed_sweeps.whole(words, whole)
+    seen = killed_sweeps.killed(words, run, 2, random.Random(1), seconds / 2)
+    assert all(set(before) <= set(after) for before, after in pairwise([*seen, killed_sweeps.saved(run)]))
+    assert killed_sweeps.saved(run) == killed_sweeps.saved(whole) == list(range(8))
+    assert [line["number"] for line in lines(run)] == list(range(8))
+    if pruning == "none":
+        assert killed_sweeps.same_result(run, whole)
+
+
+def test_halving_end_to_end(command: Command, tiny: list[str], tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    options = ("--set", 'sweep.tracker="none"', "--pruning", "halving", "--trials", "12", "--batch", "4")
+    ended = command("sweep", "--preset", "demo", *tiny, *options, "--sampler", "tpe", "--out", run, "--json")
+    assert ended.code == 0, ended.err
+    summary = json.loads(ended.out)
+    pruned = [line for line in lines(run) if line["pruned"]]
+    assert summary["trials"] == 12
+    assert summary["pruned_trials"] == len(pruned) > 2
+    assert summary["pooled_trials"] == 12 - len(pruned) - summary["diverged_trials"]
+    assert all(line["score"] == line["rungs"][-1] for line in pruned)
+    counted = json.loads((run / "trial_matches.json").read_text())
+    assert counted["reference_count"] == 4
+    assert [row["number"] for row in counted["trials"]] == load_file(run / "candidates.safetensors")["trial"].tolist()
+    assert all(0 <= row["ncc80"] <= 4 for row in counted["trials"])
+    assert "'none' or 'halving'" in command("sweep", "--preset", "demo", "--pruning", "half").error
+    assert "--pruning cannot change it" in command("sweep", "--resume", run, "--pruning", "none").error
+
+
+def test_what_somebody_sees_who_watches(command: Command, tiny: list[str], tmp_path: Path) -> None:
+    ended = command("sweep", "--preset", "demo", *tiny, *SWEEP, "--tracker", "tensorboard", "--out", tmp_path / "run")
+    assert ended.code == 0, ended.err
+    assert "Sweeping over 5 trials of 8 candidates, 60 steps" in ended.err
+    assert "best score" in ended.err
+    assert "of 4 recovered by one trial" in ended.err
+    assert list((tmp_path / "run" / "tensorboard").iterdir())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
@@ -17,9 +18,11 @@ from recollect.config import AttackConfig, SearchConfig, TrialSettings
 from recollect.core import RecollectError
 from recollect.runs import RunFolder
 from recollect.sweep.collect import chosen_trials, pooled
-from recollect.sweep.execute import Sweep, best_score, run_sweep
+from recollect.sweep.execute import run_trials
 from recollect.sweep.propose import RandomProposer
 from recollect.sweep.record import LINES, Trial, finished_trials
+from recollect.sweep.trials import Sweep
+from recollect.sweep.work import Ledger, best_score
 
 SEARCH = SearchConfig(trials=7, lr_x=(0.01, 0.1), lr_duals=(0.01, 0.1), init_scale=(0.1, 0.5))
 NET = chain((12, 7, 5, 1), (True, False, False))
@@ -30,12 +33,22 @@ class KilledError(Exception):
     pass
 
 
-def sweep(path: Path, settings: AttackConfig = ATTACK, devices: int = 1) -> Sweep:
+@dataclass(frozen=True)
+class Ours:
+    """A sweep and its folder."""
+
+    folder: RunFolder
+    attack: AttackConfig
+    devices: int
+    seed: int = 5
+
+
+def sweep(path: Path, settings: AttackConfig = ATTACK, devices: int = 1) -> Ours:
     path.mkdir(exist_ok=True)
-    return Sweep(RunFolder(path), NET, SAMPLE_SHAPE, settings, 5, [torch.device("cpu")] * devices)
+    return Ours(RunFolder(path), settings, devices)
 
 
-def run(ours: Sweep, wanted: int = 7, batch: int = 3, looks: int | None = None) -> list[Trial]:
+def run(ours: Ours, wanted: int = 7, batch: int = 3, looks: int | None = None) -> list[Trial]:
     """To the end, or until somebody has looked so many times."""
     seen = count(1)
 
@@ -47,7 +60,9 @@ def run(ours: Sweep, wanted: int = 7, batch: int = 3, looks: int | None = None) 
 
     search = ours.attack.search
     assert search is not None
-    return run_sweep(ours, RandomProposer(search, ours.seed), wanted, batch, watch)
+    ledger = Ledger(ours.folder, RandomProposer(search, ours.seed), wanted, watch)
+    run_trials(Sweep(NET, SAMPLE_SHAPE, ours.attack, ours.seed, [torch.device("cpu")] * ours.devices, batch), ledger)
+    return ledger.history
 
 
 def same(found: Reconstruction, expected: Reconstruction, exactly: bool = True) -> None:
@@ -99,9 +114,8 @@ def test_lines_that_a_kill_cut_short_are_written_again(tmp_path: Path) -> None:
         assert run(ours) == trials
         assert (tmp_path / LINES).read_text() == whole
     lines = [json.loads(line) for line in whole.splitlines()]
-    assert [set(line) for line in lines] == [
-        {"number", "settings", "score", "diverged", "stalled", "seconds", "piece"} for _ in range(7)
-    ]
+    expected = {"number", "settings", "score", "diverged", "stalled", "pruned", "steps", "seconds", "rungs", "piece"}
+    assert [set(line) for line in lines] == [expected] * 7
 
 
 def test_trials_are_added_later(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,19 @@ def test_tpe_learns_from_what_it_is_told(tmp_path: Path) -> None:
     assert sum(last) < 0.6 * sum(first)
     states = [trial.state.name for trial in by_optuna(tmp_path, "tpe").study.trials]
     assert states == ["PRUNED" if finished(one).diverged else "COMPLETE" for one in made]
+
+
+def test_pruned_trials_are_told_with_their_scores_on_the_way(tmp_path: Path) -> None:
+    proposer = by_optuna(tmp_path, "tpe")
+    first, second, third = proposer.propose(3, ())
+    pruned = replace(finished(first), score=0.4, diverged=False, pruned=True, rungs=(0.5, 0.4))
+    for trial in (pruned, finished(replace(second, settings=TrialSettings(lr_x=1.0))), pruned):
+        proposer.tell(trial)
+    told = by_optuna(tmp_path, "tpe").study.trials
+    assert [trial.state.name for trial in told] == ["PRUNED", "COMPLETE", "RUNNING"]
+    assert told[0].intermediate_values == {1: 0.5, 2: 0.4}
+    assert told[0].value == 0.4
+    assert third.number == 2
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)

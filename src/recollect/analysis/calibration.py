@@ -7,7 +7,7 @@ training sample is recovered when it scores above a high quantile of that null d
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
@@ -38,6 +38,8 @@ class NullScores:
 
     ncc: Float[Tensor, " k"]
     ssim: Float[Tensor, " k"] | None
+    variants: dict[str, Float[Tensor, " k"]] = field(default_factory=dict)
+    """As in `Matches`."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,11 @@ def null_scores(
         groups.pop()
     scored = [_group_scores(candidates, group, mean, rule) for group in groups]
     similarity = [scores.ssim for scores in scored if scores.ssim is not None]
-    return NullScores(torch.cat([scores.ncc for scores in scored]), torch.cat(similarity) if similarity else None)
+    return NullScores(
+        torch.cat([scores.ncc for scores in scored]),
+        torch.cat(similarity) if similarity else None,
+        {name: torch.cat([scores.variants[name] for scores in scored]) for name in scored[0].variants},
+    )
 
 
 def judge(
@@ -145,7 +151,7 @@ def judge(
 
 def _group_scores(candidates: Pool, group: Tensor, mean: Tensor, rule: MatchRule) -> NullScores:
     matches = match(candidates, group, mean, rule)
-    return NullScores(matches.ncc, matches.ssim)
+    return NullScores(matches.ncc, matches.ssim, matches.variants)
 
 
 def _scores_named(score: Score, scored: NullScores | Matches) -> Tensor:

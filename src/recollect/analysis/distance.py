@@ -97,6 +97,13 @@ def distance_blocks(points: Float[Tensor, "n g d"], candidates: Pool) -> Blocks:
             yield rows, nearest.values, nearest.indices
 
 
+def orbit_distances(
+    orbits: Float[Tensor, "n g d"], points: Float[Tensor, "k d"], distance: Distance
+) -> Float[Tensor, "n k"]:
+    """``min_g ||g x - c||`` (Elbaz 2024, section 3.1)."""
+    return distances(orbits.flatten(0, 1), points, distance).unflatten(0, orbits.shape[:2]).amin(dim=1)
+
+
 def orbit_points(
     x: Float[Tensor, "n ..."], distance: Distance, per_channel: bool, group: Group | None
 ) -> Float[Tensor, "n g d"]:

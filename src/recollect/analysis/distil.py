@@ -6,8 +6,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from recollect.analysis.distance import Distance, distances, pool
+from recollect.analysis.distance import Distance, orbit_distances, orbit_points, pool
 from recollect.core import RecollectError
+from recollect.groups import Group
 
 _BLOCK = 512  # candidates compared with each other at once
 
@@ -18,13 +19,15 @@ def distil(
     min_dual: float,
     radius: float,
     distance: Distance = "l2",
+    group: Group | None = None,
 ) -> Int[Tensor, " kept"]:
     """Indices of the candidates worth looking at, largest multiplier first (Haim et al. 2022, section 4).
 
     First go the candidates whose multiplier is below ``min_dual`` (the paper: 5), and those that are not
     finite or, for "ncc", constant. Then, from the largest multiplier down (the first of equals), each
     candidate nearer than ``radius`` to one already kept is dropped (the paper: 0.03). For "ncc" nearness is
-    ``1 - ncc``, with each channel of an image normalised by itself.
+    ``1 - ncc``, with each channel of an image normalised by itself. With a group it is nearness to any element of an
+    orbit (Elbaz 2024, section 3.1).
 
     >>> points = torch.tensor([[0.0, 0.0], [0.0, 0.01], [1.0, 0.0], [5.0, 5.0]])
     >>> distil(points, torch.tensor([6.0, 9.0, 7.0, 1.0]), min_dual=5, radius=0.03)
@@ -43,11 +46,12 @@ def distil(
     # Half the squared distance of unit vectors is 1 - ncc.
     reach = radius if distance == "l2" else (2 * radius) ** 0.5
     kept = ranked[:0]
-    for block in ranked.split(_BLOCK):
-        points = prepared.points[block]
-        near_kept = distances(points, prepared.points[kept], distance) < reach
-        new = block[~near_kept.any(dim=1)]
-        near = distances(prepared.points[new], prepared.points[new], distance) < reach
+    for block in ranked.split(max(1, _BLOCK // (1 if group is None else group.size))):
+        orbits = orbit_points(prepared.samples[block], distance, per_channel=True, group=group)
+        among = orbit_distances(orbits, prepared.points[kept], distance) < reach
+        far = ~among.any(dim=1)
+        new = block[far]
+        near = orbit_distances(orbits[far], prepared.points[new], distance) < reach
         kept = torch.cat([kept, new[_greedy(near.cpu()).to(new.device)]])
     return kept
 

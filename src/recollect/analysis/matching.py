@@ -7,7 +7,7 @@ removed; the original image is ``x + mean``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
@@ -19,6 +19,9 @@ from recollect.analysis.metrics import SCALINGS, ncc, psnr, ssim
 from recollect.analysis.voting import average
 from recollect.core import RecollectError
 from recollect.groups import Group
+
+WINDOWS = (3, 11)
+"""Of SSIM: the published one, and the one that Wang et al. 2004 use."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,8 @@ class Matches:
     psnr: Float[Tensor, " n"] | None
     """Like ``ssim``, in decibels; infinite where the reconstruction is exact."""
     rule: MatchRule
+    variants: dict[str, Float[Tensor, " n"]] = field(default_factory=dict)
+    """SSIM under both scalings and two windows, by names such as "clamp_11": a count depends on them."""
 
     @property
     def matched(self) -> Bool[Tensor, " n"]:
@@ -111,7 +116,8 @@ def match(
         votes[rows] = voting.sum(dim=1)
         reconstruction[rows] = average(candidates.samples, voting, element, rule.group)
     scores = _scores(reconstruction, x, mean, nearest >= 0, rule)
-    return Matches(reconstruction, nearest, votes, smallest, *scores, rule)
+    variants = _variants(reconstruction, x, mean, nearest >= 0)
+    return Matches(reconstruction, nearest, votes, smallest, *scores, rule, variants)
 
 
 def candidate_pool(candidates: Float[Tensor, "k ..."], rule: MatchRule) -> Pool:
@@ -196,3 +202,14 @@ def _scores(
     scaled = SCALINGS[rule.scaling](reconstruction + mean)
     similarity = torch.where(matched, ssim(scaled, x + mean, rule.ssim_window), 0)
     return correlation, similarity, torch.where(matched, psnr(scaled, x + mean), 0)
+
+
+def _variants(reconstruction: Tensor, x: Tensor, mean: Tensor, matched: Tensor) -> dict[str, Tensor]:
+    if x.ndim != 4:
+        return {}
+    windows = [window for window in WINDOWS if window <= min(x.shape[2:])]
+    return {
+        f"{scaling}_{window}": torch.where(matched, ssim(scale(reconstruction + mean), x + mean, window), 0)
+        for scaling, scale in SCALINGS.items()
+        for window in windows
+    }

@@ -55,9 +55,18 @@ def nearest_label(
 
     What fools one network often fools another of its kind, trained on other images though it was.
     """
+    return labels[nearest_row(samples, references)]
+
+
+def nearest_row(samples: Float[Tensor, "k ..."], references: Float[Tensor, "n ..."]) -> Int[Tensor, " k"]:
+    """Which reference image each sample is most like, by NCC."""
     points = normalise(references, per_channel=False)
     parts = samples.split(_ROWS)
-    return labels[torch.cat([(normalise(part, per_channel=False) @ points.T).argmax(dim=1) for part in parts])]
+    return torch.cat([(normalise(part, per_channel=False) @ points.T).argmax(dim=1) for part in parts])
+
+
+def class_means(images: Float[Tensor, "n ..."], labels: Int[Tensor, " n"]) -> Float[Tensor, "C ..."]:
+    return torch.stack([images[labels == label].mean(dim=0) for label in labels.unique()])
 
 
 def nearest_training(
@@ -67,7 +76,7 @@ def nearest_training(
     held_out: Float[Tensor, "h ..."],
 ) -> NearestNCC:
     """Generated images, the training set's class means and real unseen images, each against the training set."""
-    means = torch.stack([training[labels == label].mean(dim=0) for label in labels.unique()])
+    means = class_means(training, labels)
     values = [float(nearest_ncc(samples, training).mean()) for samples in (generated, means, held_out)]
     return NearestNCC(*values)
 

@@ -18,7 +18,8 @@ def summarise(judgement: Judgement) -> dict[str, int | float | str | bool | None
 
     Null counts are out of ``null_count``, the others out of ``reference_count``. None stands for what does
     not apply: SSIM without images, NCC under the distance "l2" (the NCC of points means nothing), the null
-    without held-out samples. An unmatched image counts with SSIM 0, that is DSSIM 0.5.
+    without held-out samples. An unmatched image counts with SSIM 0, that is DSSIM 0.5. ``mean_dssim_clamp_11`` and its
+    like state the scaling and the window they were computed with, whatever the rule's.
     """
     matches, null, rule = judgement.matches, judgement.null, judgement.matches.rule
     correlation = matches.ncc if rule.distance == "ncc" else None
@@ -43,6 +44,11 @@ def summarise(judgement: Judgement) -> dict[str, int | float | str | bool | None
         "null_ncc90": _count_from(null_correlation, 0.9),
         "mean_dssim": _mean_dssim(matches.ssim),
         "null_mean_dssim": _mean_dssim(null_ssim),
+        **{f"mean_dssim_{name}": _mean_dssim(scores) for name, scores in matches.variants.items()},
+        **{
+            f"null_mean_dssim_{name}": _mean_dssim(scores)
+            for name, scores in ({} if null is None else null.variants).items()
+        },
         "ssim_window": rule.ssim_window,
         "scaling": rule.scaling,
         "vote_ratio": rule.vote_ratio,

@@ -63,6 +63,28 @@ def draw_conditions(
     return Conditions(labels, one_hot(labels, classes, dtype) if hot else distribution)
 
 
+def conditions_of(
+    labels: Int[Tensor, " m"],
+    streams: TrialStreams,
+    step: Int[Tensor, ""],
+    classes: int,
+    conditioning: Conditioning,
+    hot: bool,
+    dtype: torch.dtype = torch.float32,
+) -> Conditions:
+    """Conditions that hide the labels given, the same in every trial: what people ask a finished generator for.
+
+    The largest entry of a drawn vector changes places with that of the label.
+    """
+    own = labels.expand(len(streams.trials), -1)
+    if hot or not uses_vector(conditioning):
+        return Conditions(own, one_hot(own, classes, dtype))
+    drawn = draw_conditions(streams, step, len(labels), classes, conditioning, hot, dtype)
+    place, largest = own.unsqueeze(2), drawn.labels.unsqueeze(2)
+    swapped = drawn.distribution.scatter(2, place, drawn.distribution.gather(2, largest))
+    return Conditions(own, swapped.scatter(2, largest, drawn.distribution.gather(2, place)))
+
+
 def one_hot(labels: Int[Tensor, "T m"], classes: int, dtype: torch.dtype) -> Float[Tensor, "T m N"]:
     return (labels.unsqueeze(-1) == torch.arange(classes, device=labels.device)).to(dtype)
 

@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from recollect.candidates.conditioning import (
     Conditioning,
     Conditions,
+    conditions_of,
     draw_conditions,
     hot_matrix,
     uses_matrix,
@@ -23,8 +24,8 @@ from recollect.candidates.upsampling import Layer, Plan, upsampling_plan
 from recollect.core import TrialRng, Variables
 from recollect.counter_random import TrialStreams
 
-_UNSEEN = -1
-"""The step whose batch is shown: none that the search takes."""
+UNSEEN = -1
+"""The step whose batch is shown and whose losses are noted: none that the search takes."""
 
 
 @dataclass(frozen=True)
@@ -37,28 +38,35 @@ class Generated:
 
 @dataclass(frozen=True)
 class Generator:
-    """Latent noise and a condition to images in [0, 1], one generator per trial, ``candidates`` images a batch.
+    """Latent noise and a condition to images in [0, 1], one generator per trial, ``batch`` images a step.
 
     A Linear layer, then transposed convolutions, each with batch norm (by the batch's own statistics), leaky ReLU and
     dropout of whole channels, which stays active when images are shown: it is a source of their diversity. A batch is a
     function of weights and step: latents, conditions and masks come from ``streams``. Generators lie side by side as
     groups of one convolution: ``[m, T c, h, w]``.
 
-    Its weights get their gradient from `recollect.objectives.inversion.Inversion`, step by step.
+    Its weights get their gradient from `recollect.objectives.inversion.Inversion`, step by step. ``labels`` are what
+    the images are of that it is asked for in the end.
 
     ``bounded`` ends in a sigmoid; without it the range is left to the pixel penalty of the objective, as in the paper.
     """
 
-    candidates: int
+    batch: int
     sample_shape: tuple[int, ...]
     classes: int
     streams: TrialStreams
+    labels: Int[Tensor, " m"]
     conditioning: Conditioning = "vector_matrix"
     hot: bool = False
     latent: int = 64
     width: int = 64
     dropout: float = 0.3
     bounded: bool = True
+
+    @property
+    def candidates(self) -> int:
+        """m, images that are shown."""
+        return len(self.labels)
 
     @cached_property
     def plan(self) -> Plan:
@@ -89,18 +97,21 @@ class Generator:
     def generate(self, variables: Variables, step: Int[Tensor, ""]) -> Generated:
         """The batch of a step: the same weights and step give the same images."""
         dtype = variables["start.weight"].dtype
-        conditions = draw_conditions(
-            self.streams, step, self.candidates, self.classes, self.conditioning, self.hot, dtype
-        )
+        conditions = draw_conditions(self.streams, step, self.batch, self.classes, self.conditioning, self.hot, dtype)
         return Generated(self._images(variables, step, conditions), conditions)
 
     def decode(self, variables: Variables) -> Float[Tensor, "T m c h w"]:
         return self.shown(variables).images
 
     def shown(self, variables: Variables) -> Generated:
-        """A batch that no step of the search has seen: what people look at."""
-        step = torch.full((), _UNSEEN, dtype=torch.int64, device=self.streams.trials.device)
-        return self.generate(variables, step)
+        """Images of ``labels``, from noise that no step of the search has seen: what people look at."""
+        step, dtype = self.unseen_step, variables["start.weight"].dtype
+        conditions = conditions_of(self.labels, self.streams, step, self.classes, self.conditioning, self.hot, dtype)
+        return Generated(self._images(variables, step, conditions), conditions)
+
+    @property
+    def unseen_step(self) -> Int[Tensor, ""]:
+        return torch.full((), UNSEEN, dtype=torch.int64, device=self.streams.trials.device)
 
     def for_trials(self, chosen: Int[Tensor, " k"]) -> Generator:
         return replace(self, streams=self.streams.for_trials(chosen))
@@ -132,7 +143,8 @@ class Generator:
         return torch.sigmoid(images) if self.bounded else images
 
     def _vectors(self, variables: Variables, step: Tensor, conditions: Conditions) -> Float[Tensor, "T m l"]:
-        latent = self.streams.normal("latent", step, (self.candidates, self.latent), variables["start.weight"].dtype)
+        m, dtype = conditions.labels.shape[1], variables["start.weight"].dtype
+        latent = self.streams.normal("latent", step, (m, self.latent), dtype)
         if self.conditioning == "label":
             index = conditions.labels.unsqueeze(2).expand(-1, -1, self._told)
             return torch.cat([latent, variables["embedding"].gather(1, index)], dim=2)
@@ -147,7 +159,7 @@ class Generator:
         features = F.leaky_relu(features, 0.2)
         if not self.dropout:
             return features
-        keep = self.streams.keep(f"dropout.{name}", step, (self.candidates, gain.shape[1]), self.dropout)
+        keep = self.streams.keep(f"dropout.{name}", step, (len(features), gain.shape[1]), self.dropout)
         return features * (_side_by_side(keep)[..., None, None] / (1 - self.dropout)).to(features.dtype)
 
 

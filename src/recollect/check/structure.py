@@ -38,7 +38,7 @@ class Structure:
     normalisation: tuple[str, ...]
     dropout: tuple[str, ...]
     leaky_activations: tuple[str, ...]
-    """Homogeneous like ReLU, but the attack smooths the derivative of ReLU alone."""
+    """Homogeneous like ReLU, and given a smooth derivative by the attack, but no published result is about them."""
     other_activations: tuple[str, ...]
 
 
@@ -98,7 +98,8 @@ class _Recorder(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict | None = None
     ) -> Any:
-        self.names.setdefault(getattr(func, "__name__", "").rstrip("_"))
+        name = getattr(func, "__name__", "").partition(".")[0]  # ``relu.default`` in a torch.export program
+        self.names.setdefault(name.rstrip("_"))
         return func(*args, **(kwargs or {}))
 
 

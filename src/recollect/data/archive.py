@@ -12,12 +12,16 @@ from numpy.lib import format as npy
 from torch import Tensor
 
 from recollect.core import RecollectError
-from recollect.data.images import pick_keys, require_size
+from recollect.data.images import pick_keys, require_credible, require_size
+from recollect.loading.plain import NotPlainError
+from recollect.loading.zipped import require_small_directory
 
 
 def read_archive(path: str, origin: str) -> tuple[Tensor, Tensor]:
     """Images and labels of an ``.npz`` file, as they are stored."""
     try:
+        with open(path, "rb") as file:
+            require_small_directory(file)
         with zipfile.ZipFile(path) as archive:
             members = {
                 info.filename.removesuffix(".npy"): info
@@ -29,6 +33,11 @@ def read_archive(path: str, origin: str) -> tuple[Tensor, Tensor]:
             )
     except RecollectError:
         raise
+    except NotPlainError as error:
+        raise RecollectError(
+            f"{origin} cannot be read as a NumPy archive, {error}, but must be a whole .npz file; write it again with "
+            "numpy.savez"
+        ) from error
     # A damaged archive or header may raise almost anything.
     except Exception as error:
         raise RecollectError(
@@ -40,6 +49,7 @@ def read_archive(path: str, origin: str) -> tuple[Tensor, Tensor]:
 
 def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, origin: str) -> Tensor:
     require_size(member.file_size, origin)
+    require_credible(member.compress_size, member.file_size, origin)
     with archive.open(member) as stream:
         _check_header(stream, member.file_size, origin)
     with archive.open(member) as stream:

@@ -11,9 +11,11 @@ from PIL import Image
 from torch import Tensor
 
 from recollect.core import RecollectError
-from recollect.data.images import require_size
+from recollect.data.images import require_credible, require_size
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff")
+_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF")
+"""Pillow goes by a file's content, and would hand what it takes for PostScript to another program."""
 _GREY = ("1", "L", "LA")
 _COLOUR = ("P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr", "HSV", "LAB")
 
@@ -72,11 +74,13 @@ def _decode(file: str, expected: tuple[int, ...] | None, first: str, count: int)
     """One picture as ``[h, w, 1 or 3]``; its size is compared with the first one's before it is decoded."""
     try:
         with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about tags and the like, while the pixels are whole
             warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with Image.open(file) as picture:
+            with Image.open(file, formats=_FORMATS) as picture:
                 size = (picture.height, picture.width)
                 _check_size(file, size, expected or size, first)
                 require_size(4 * len(picture.getbands()) * size[0] * size[1] * count, f"the folder of {file!r}")
+                require_credible(os.path.getsize(file), 3 * size[0] * size[1], f"picture {file!r}")
                 pixels = np.asarray(picture.convert(_mode(picture.mode, file)))
     except RecollectError:
         raise

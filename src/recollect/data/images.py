@@ -14,6 +14,11 @@ from recollect.core import RecollectError
 LARGEST_BYTES = 16 * 2**30
 """No single array may take more memory than this: a small file can claim any size at all."""
 
+_DENSEST = 200
+"""Times that data of any interest shrink when they are compressed, at most."""
+_SMALL = 64 * 2**20
+"""Bytes that are read however well they were compressed."""
+
 IMAGE_KEYS = ("images", "x")
 LABEL_KEYS = ("labels", "y")
 _CHANNELS = (1, 3)
@@ -74,6 +79,14 @@ def require_size(byte_count: int, origin: str) -> None:
         raise RecollectError(
             f"{origin} would take {byte_count / 2**30:,.0f} GiB in memory and at most "
             f"{LARGEST_BYTES // 2**30} GiB are allowed; keep only the samples you need"
+        )
+
+
+def require_credible(stored: int, unpacked: int, origin: str) -> None:
+    """Refuse what unpacks to far more than it takes on disk, as real data do not."""
+    if unpacked > max(_SMALL, _DENSEST * stored):
+        raise RecollectError(
+            f"{origin} would unpack {stored:,} bytes to {unpacked:,}, as no real data do; write it again, uncompressed"
         )
 
 

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from torch import Tensor
 
 from recollect.core import RecollectError
 from recollect.data.images import pick_keys
+from recollect.loading.plain import NotPlainError
+from recollect.loading.safetensors_file import require_small_header
+from recollect.loading.torch_file import read_torch_file
 
 
 def read_safetensors(path: str, origin: str) -> tuple[Tensor, Tensor]:
     """Images and labels of a ``.safetensors`` file, as they are stored."""
     try:
+        require_small_header(path)
         with safe_open(path, framework="pt") as file:
             images, labels = pick_keys(file.keys(), origin)
             return file.get_tensor(images), file.get_tensor(labels)
-    except (SafetensorError, OSError) as error:
+    except RecollectError:
+        raise
+    # A damaged file may raise almost anything: kinds of numbers that PyTorch does not have are a KeyError.
+    except Exception as error:
         raise RecollectError(
             f"{origin} cannot be read as safetensors ({type(error).__name__}), but must be a whole "
             ".safetensors file; write it again with safetensors.torch.save_file"
@@ -28,11 +34,10 @@ def read_safetensors(path: str, origin: str) -> tuple[Tensor, Tensor]:
 def read_torch(path: str, origin: str) -> tuple[Tensor, Tensor]:
     """Images and labels of a ``torch.save`` file: a dict of tensors, or a pair of them."""
     try:
-        held = torch.load(path, map_location="cpu", weights_only=True)
-    # A damaged pickle may raise almost anything.
-    except Exception as error:
+        held = read_torch_file(path)
+    except NotPlainError as error:
         raise RecollectError(
-            f"{origin} cannot be read as plain tensors ({type(error).__name__}), and other Python objects "
+            f"{origin} cannot be read as plain tensors ({error}), and other Python objects "
             "are refused, for safety; save a dict with tensors 'images' and 'labels'"
         ) from error
     if isinstance(held, Mapping):

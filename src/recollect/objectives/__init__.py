@@ -2,6 +2,7 @@
 
 from recollect.objectives.activation import ActivationMaximisation
 from recollect.objectives.inversion import INVERSION, RECONSTRUCTION, Inversion
+from recollect.objectives.inverting import Inverting
 from recollect.objectives.kkt import KKT
 
 __all__ = [
@@ -10,4 +11,5 @@ __all__ = [
     "RECONSTRUCTION",
     "ActivationMaximisation",
     "Inversion",
+    "Inverting",
 ]

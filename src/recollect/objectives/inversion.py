@@ -66,6 +66,7 @@ TERMS: dict[str, Callable[[_Scene], Float[Tensor, " T"]]] = {
     "variation": lambda on: terms.variation(on.generated.images),
     "pixel_range": lambda on: terms.pixel_range(on.generated.images),
     "gradient_norm": lambda on: terms.gradient_norm(on.classifier, on.generated.images, on.generated.conditions.labels),
+    "class_cosine": lambda on: terms.class_cosine(on.seen.features, on.generated.conditions.labels),
     "statistics": lambda on: terms.statistics(on.seen.moments),
 }
 """Every term by its name; a term without a weight is never computed."""
@@ -94,18 +95,22 @@ class Inversion:
         del rng
         return {}
 
-    def __call__(self, classifier: ClassifierTarget, generated: Generated, step: Int[Tensor, ""]) -> Terms:
+    def __call__(self, classifier: ClassifierTarget, generated: Generated, step: Int[Tensor, "*T"]) -> Terms:
         """Weighted terms of the batch of a step."""
-        if "statistics" in self.weights and not classifier.has_statistics:
-            raise RecollectError(
-                "the network has no batch norm whose statistics could be matched; leave 'statistics' out."
-            )
+        self.require_possible(classifier)
         seen = classifier.observe(generated.images, with_moments="statistics" in self.weights)
         scene = _Scene(classifier, generated, seen, self._perturbed(classifier, generated, step))
         return {name: weight * TERMS[name](scene) for name, weight in self.weights.items()}
 
+    def require_possible(self, classifier: ClassifierTarget) -> None:
+        """Whether every term can be had from this network."""
+        if "statistics" in self.weights and not classifier.has_statistics:
+            raise RecollectError(
+                "the network has no batch norm whose statistics could be matched; leave 'statistics' out."
+            )
+
     def gradient(
-        self, classifier: ClassifierTarget, generator: Generator, variables: Variables, step: Int[Tensor, ""]
+        self, classifier: ClassifierTarget, generator: Generator, variables: Variables, step: Int[Tensor, "*T"]
     ) -> Variables:
         """Gradients of the generator's weights at this step; trials share none, so one sum serves all."""
         with torch.enable_grad():

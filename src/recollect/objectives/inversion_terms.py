@@ -12,12 +12,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from recollect.core import Target, per_trial
+from recollect.core import per_trial
 from recollect.counter_random import TrialStreams
 from recollect.targets.classifier import ClassifierTarget, Moments
-
-_SHARP = 1e4
-"""ReLU's derivative is smooth in a `Target`; this sharp it is the network's own but next to zero."""
 
 
 def divergence(outputs: Float[Tensor, "T m N"], distribution: Float[Tensor, "T m N"]) -> Float[Tensor, " T"]:
@@ -48,6 +45,18 @@ def mean_cosine(features: Float[Tensor, "T m f"]) -> Float[Tensor, " T"]:
     return (unit.sum(dim=1).square().sum(dim=1) - own) / (m * (m - 1))
 
 
+def class_cosine(features: Float[Tensor, "T m f"], labels: Int[Tensor, "T m"]) -> Float[Tensor, " T"]:
+    """The same over pairs of one label alone, which the paper lacks: classes differ anyway, and outnumber these pairs.
+
+    Zero where no two images have the same label.
+    """
+    unit = F.normalize(features, dim=2)
+    pairs = (labels.unsqueeze(2) == labels.unsqueeze(1)).to(features.dtype)
+    alike = pairs.sum(dim=(1, 2)) - labels.shape[1]
+    own = unit.square().sum(dim=(1, 2))
+    return ((torch.bmm(unit, unit.mT) * pairs).sum(dim=(1, 2)) - own) / alike.clamp(min=1)
+
+
 def orthogonality(features: Float[Tensor, "T m f"]) -> Float[Tensor, " T"]:
     """``1 / m^2 sum_{ij} (G_ij - delta_ij)^2`` with the Gram matrix G of the features, each of length one.
 
@@ -71,20 +80,15 @@ def pixel_range(images: Float[Tensor, "T m c h w"]) -> Float[Tensor, " T"]:
 
 
 def gradient_norm(
-    classifier: Target, images: Float[Tensor, "T m c h w"], labels: Int[Tensor, "T m"]
+    classifier: ClassifierTarget, images: Float[Tensor, "T m c h w"], labels: Int[Tensor, "T m"]
 ) -> Float[Tensor, " T"]:
     """``|| d/dtheta (1/m) sum_i CE(Phi(x_i), y_i) ||`` over all weights of the classifier: small at training data.
 
-    The gradient of the cross-entropy is the pullback of ``softmax(outputs) - e_y``; it is differentiated once more with
-    respect to the images. A batch is one gradient, as in training.
+    It is differentiated once more with respect to the images.
     """
-    sharp = images.new_full((len(images),), _SHARP)
-    outputs, pullback = classifier.linearise(images, sharp)
-    hot = (labels.unsqueeze(2) == torch.arange(outputs.shape[2], device=labels.device)).to(outputs.dtype)
-    gradients = pullback((outputs.softmax(dim=2) - hot) / images.shape[1]).combined
-    squares = [gradient.flatten(1).square().sum(dim=1) for gradient in gradients.values()]
+    squares = classifier.loss_gradients(images, labels).square().sum(dim=1)
     # The root has no slope at zero, which a classifier that is certain of everything reaches.
-    return (torch.stack(squares).sum(dim=0) + torch.finfo(outputs.dtype).tiny).sqrt()
+    return (squares + torch.finfo(squares.dtype).tiny).sqrt()
 
 
 def statistics(moments: Sequence[Moments]) -> Float[Tensor, " T"]:

@@ -56,9 +56,7 @@ class Adam:
         names = [name.removeprefix(_MEAN) for name in state if name.startswith(_MEAN)]
         # Where no step was taken both means are zero, and a count of one leaves them so.
         count = state[_COUNT].clamp(min=1)
-        towards, size = (
-            -torch.expm1(count * math.log(beta)) if beta else torch.ones_like(count) for beta in self.betas
-        )
+        towards, size = (_weight_so_far(beta, count) for beta in self.betas)
         return {
             name: per_trial(self.lr[name] * rate / towards, state[_MEAN + name])
             * state[_MEAN + name]

@@ -19,6 +19,7 @@ from recollect.report.charts import (
     training_curve,
 )
 from recollect.report.circle import circle_figure, points_figure
+from recollect.report.class_grid import generated_grid
 from recollect.report.folder import Run, read_run
 from recollect.report.grid import image_grid, pair_grid
 from recollect.report.kernels import KERNEL_LIMIT, kernels
@@ -62,12 +63,15 @@ def draw(run: Run) -> dict[str, Picture]:
         "training": _training(run),
         "kernels": _kernels(run),
         "orbitope": _orbitope(run),
+        "generated": _generated(run, "figures/generated.png"),
     }
     for baseline in run.baselines:
         file = f"figures/baseline-{baseline.path.name}.png"
         drawn[f"baseline {baseline.path.name}"] = (
             _points(baseline, file) if baseline.of_points else _grid(baseline, file)
         )
+        made = f"figures/generated-{baseline.path.name}.png"
+        drawn[f"generated {baseline.path.name}"] = _generated(baseline, made)
     return {name: picture for name, picture in drawn.items() if picture is not None}
 
 
@@ -115,6 +119,12 @@ def _orbitope(run: Run) -> Picture | None:
     found = read_orbitope(run.path)
     alt = "Histogram of candidates from the average of a training sample's orbit to the elements of the orbit"
     return None if found is None else Picture("figures/orbitope.png", alt, png(orbitope_figure(found)), 540)
+
+
+def _generated(run: Run, file: str) -> Picture | None:
+    image = generated_grid(run.path)
+    alt = "Generated images, a row for each class, and on the right the training image that each is most like"
+    return None if image is None else _picture(image, file, alt)
 
 
 def _picture(image: Image.Image, file: str, alt: str) -> Picture:

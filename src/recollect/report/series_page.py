@@ -10,13 +10,13 @@ from matplotlib.figure import Figure
 
 from recollect.report.charts import png
 from recollect.report.matches import Matches, read_matches
-from recollect.report.page import environment
 from recollect.report.parsing import read_text
 from recollect.report.pictures import Picture, save_pictures
 from recollect.report.saving import save
 from recollect.report.series_charts import curve, heat_map
 from recollect.report.series_scatter import PANEL_LIMIT, scatters
 from recollect.report.series_tables import Record, listing, measure, read_series, series_verdict
+from recollect.report.shell import environment
 
 _SCATTER_DPI = 130
 _ERRORS = {"test_error": "test error", "training_error": "training error"}

@@ -57,6 +57,21 @@ _BRIEF: dict[str, Callable[[Record], str]] = {
     "test error": lambda member: _share(member["test_error"]),
     "time": lambda member: _seconds(member["seconds"]),
 }
+_GENERATED_BRIEF: dict[str, Callable[[Record], str]] = {
+    "member": _BRIEF["member"],
+    "attack accuracy": lambda member: _share(member["attack_accuracy"]),
+    "class cosine": lambda member: decimal(member["class_feature_cosine"]),
+    "Frechet": lambda member: text(member["frechet_training"]),
+    "time": _BRIEF["time"],
+}
+"""Of series whose members make images by a generator; single training samples are hardly ever recovered there."""
+_GENERATED: dict[str, Callable[[Record], str]] = {
+    **_GENERATED_BRIEF,
+    "label agreement": lambda member: _share(member["label_agreement"]),
+    "feature cosine": lambda member: decimal(member["feature_cosine"]),
+    "member advantage": lambda member: decimal(member["member_advantage"]),
+    "test error": _BRIEF["test error"],
+}
 _FULL: dict[str, Callable[[Record], str]] = {
     **_BRIEF,
     "top-10 SSIM": lambda member: decimal(member["top10_ssim"]),
@@ -69,8 +84,9 @@ _FULL: dict[str, Callable[[Record], str]] = {
 
 def listing(record: Record, brief: bool = False) -> list[list[str]]:
     """Headings, then a row for each member; columns that are empty for all are left out, the state when all is done."""
-    columns = dict(_BRIEF if brief else _FULL)
-    if measure(record)[0] == "recovered":
+    generated = any(member.get("label_agreement") is not None for member in record["members"])
+    columns = dict((_GENERATED_BRIEF if brief else _GENERATED) if generated else _BRIEF if brief else _FULL)
+    if measure(record)[0] == "recovered" and not generated:
         columns["NCC ≥ 0.8"] = lambda member: _beside_luck(member, "ncc80", whole)
     members = record["members"]
     if any(member["state"] != "done" for member in members):

@@ -13,7 +13,12 @@ from recollect.report.parsing import number
 
 NOTHING = "—"
 SAMPLE_LIMIT = 500
-METHODS = {"kkt": "KKT reconstruction", "activation": "activation maximisation", "weights": "first-layer weights"}
+METHODS = {
+    "kkt": "KKT reconstruction",
+    "activation": "activation maximisation",
+    "weights": "first-layer weights",
+    "generator": "conditioned generator",
+}
 
 
 @dataclass(frozen=True)

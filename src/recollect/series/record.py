@@ -10,6 +10,7 @@ from recollect.runs import FORMAT, RunFolder
 from recollect.series.members import Member
 
 _TRAINING = {"training_loss": "loss", "training_error": "error", "test_error": "test_error"}
+_VARIANTS = ("stretch_3", "stretch_11", "clamp_3", "clamp_11")
 _FOUND = (
     "score",
     "reference_count",
@@ -23,9 +24,17 @@ _FOUND = (
     "top10_ssim",
     "mean_dssim",
     "null_mean_dssim",
+    *(f"{who}mean_dssim_{variant}" for who in ("", "null_") for variant in _VARIANTS),
+    "median_asymmetry",
     "trials",
     "diverged_trials",
     "peak_memory_bytes",
+    "label_agreement",
+    "attack_accuracy",
+    "feature_cosine",
+    "class_feature_cosine",
+    "frechet_training",
+    "member_advantage",
 )
 
 
@@ -62,6 +71,10 @@ def gather(
                 "state": states[member.slug],
                 "failure": failures.get(member.slug),
                 **_figures(member_folder(folder, member)),
+                "baselines": {
+                    name: _found(_read(member_folder(folder, member).subfolder(f"baselines/{name}"), "summary.json"))
+                    for name in member.config.baselines
+                },
             }
             for member in chosen
         ],
@@ -75,9 +88,13 @@ def _figures(folder: RunFolder) -> dict[str, Any]:
     times = [part["seconds"] for part in (trained, found) if part.get("seconds") is not None]
     return {
         **{name: trained.get(key) for name, key in _TRAINING.items()},
-        **{name: found.get(name) for name in _FOUND},
+        **_found(found),
         "seconds": sum(times) if times else None,
     }
+
+
+def _found(summary: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: summary.get(name) for name in _FOUND}
 
 
 def _read(folder: RunFolder, name: str) -> dict[str, Any]:

@@ -20,6 +20,8 @@ from recollect.groups import Group
 from recollect.outputs import sample_outputs
 from recollect.report import write_report
 from recollect.runs import RunFolder
+from recollect.stages.generated import judge_all_generated
+from recollect.stages.independent import taken
 from recollect.stages.orbits import write_orbitope
 from recollect.stages.run import Run
 from recollect.stages.verdict import verdict
@@ -31,9 +33,11 @@ def match_stage(run: Run) -> None:
     if run.config.data is None:
         _distil(run.folder, run.config)
         run.folder.update_summary({"verdict": verdict(run.folder.read_json("summary.json"))})
+        judge_all_generated(run, None)
         return
-    data = training_data(run.config)
-    heldout = heldout_data(run.config, data)
+    everything = training_data(run.config)
+    heldout = heldout_data(run.config, everything)
+    data = taken(everything, torch.arange(len(everything.x))[: run.config.match.most])
     luck = "no held-out samples" if heldout is None else f"{len(heldout.x)} held-out ones"
     run.narrator.say(f"Matching candidates with {len(data.x)} training samples and {luck}")
     net, _ = run.network()
@@ -44,6 +48,7 @@ def match_stage(run: Run) -> None:
             continue
         judge_run(folder, run.config, net, data, heldout, run.device)
         folder.set_stage("match", "done")
+    judge_all_generated(run, everything)
 
 
 def report_stage(run: Run) -> None:
@@ -74,7 +79,7 @@ def judge_run(
         data.x.to(device),
         data.mean.to(device),
         None if heldout is None else heldout.x.to(device),
-        _rule(config, group),
+        match_rule(config, group),
         config.match.score,
         config.match.quantile,
     )
@@ -130,7 +135,7 @@ def _rows(outputs: Tensor, data: TaskData, judgement: Judgement, m: int) -> list
     return [{name: listed[name][i] for name in columns} | {"candidate": places[i]} for i in range(n)]
 
 
-def _rule(config: Config, group: Group) -> MatchRule:
+def match_rule(config: Config, group: Group) -> MatchRule:
     chosen = config.match
     return MatchRule(
         distance=chosen.distance,

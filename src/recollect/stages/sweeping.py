@@ -20,13 +20,19 @@ from recollect.runs import RunFolder
 from recollect.sharing import shared
 from recollect.stages.run import Run
 from recollect.stages.searching import save_found
+from recollect.stages.trial_judging import MostRecovered, truth_of
+from recollect.sweep.cluster import run_on_cluster
 from recollect.sweep.collect import chosen_trials, pooled
-from recollect.sweep.execute import Sweep, Watch, best_score, run_sweep
+from recollect.sweep.execute import run_trials
 from recollect.sweep.propose import Proposer, RandomProposer
 from recollect.sweep.record import Trial
 from recollect.sweep.settings import SweepConfig
 from recollect.sweep.storage import JOURNAL, open_storage
 from recollect.sweep.study import OptunaProposer, open_study
+from recollect.sweep.telling import tracking
+from recollect.sweep.trials import Sweep
+from recollect.sweep.work import Ledger, Notice, Watch, best_score
+from recollect.symmetries import chosen_group
 
 MERGED = "merged.safetensors"
 
@@ -41,11 +47,34 @@ def sweep_stage(run: Run) -> None:
         f"Sweeping over {wanted} trials of {attack.candidates} candidates, {attack.steps} steps, in batches of "
         f"{min(sweep.batch, wanted)} ({sweep.sampler}, {run.config.device})"
     )
-    proposer = _proposer(run, net)
-    work = Sweep(run.folder, net, sample_shape, attack, run.config.seed, run.devices, sweep.score)
+    proposer, told = _proposer(run, net), _observers(run, sweep)
+    work = Sweep(
+        net, sample_shape, attack, run.config.seed, run.devices, sweep.batch, score=sweep.score, pruning=sweep.pruning
+    )
     with run.narrator.bar("trials", wanted) as advance:
-        trials = run_sweep(work, proposer, wanted, sweep.batch, _shown(advance))
-    _save(run, sweep, trials)
+        ledger = Ledger(run.folder, proposer, wanted, _shown(advance, told), _in_turn(told))
+        if sweep.executor == "ray":
+            run_on_cluster(work, ledger, sweep.address, run.config.device)
+        else:
+            run_trials(work, ledger)
+    _save(run, sweep, ledger.history)
+
+
+def _observers(run: Run, sweep: SweepConfig) -> list[Notice]:
+    """Who is told of trials that ended: a tracker, and whoever counts what they recovered. The search hears nothing."""
+    truth = None if run.narrator.console.quiet else truth_of(run)
+    counting: list[Notice] = [] if truth is None else [MostRecovered(run, truth)]
+    if sweep.tracker == "none":
+        return counting
+    return [*counting, tracking(sweep.tracker, run.config.name, run.folder.path)]
+
+
+def _in_turn(observers: Sequence[Notice]) -> Notice:
+    def notice(trials: Sequence[Trial]) -> None:
+        for observer in observers:
+            observer(trials)
+
+    return notice
 
 
 def sections(config: Config) -> tuple[SweepConfig, SearchConfig]:
@@ -83,9 +112,12 @@ def _worker(folder: RunFolder) -> str:
     return str(folder.read_json("worker.json").get("worker"))
 
 
-def _shown(advance: Advance) -> Watch:
+def _shown(advance: Advance, observers: Sequence[Notice]) -> Watch:
+    """Best score, and what one trial recovered where somebody counts that."""
+
     def watch(done: float, best: float) -> None:
-        advance(int(done), "" if math.isnan(best) else f"best score {best:.4g}")
+        counted = "".join(str(one) for one in observers if isinstance(one, MostRecovered))
+        advance(int(done), "" if math.isnan(best) else f"best score {best:.4g}{counted}")
 
     return watch
 
@@ -101,13 +133,14 @@ def _save(run: Run, sweep: SweepConfig, trials: Sequence[Trial]) -> None:
         {
             "trials": len(trials),
             "diverged_trials": sum(trial.diverged for trial in trials),
+            "pruned_trials": sum(trial.pruned for trial in trials),
             "stalled_trials": sum(trial.stalled for trial in trials),
-            "ms_per_step_per_trial": 1000 * seconds / (run.config.attack.steps * len(trials)),
+            "ms_per_step_per_trial": 1000 * seconds / max(1, sum(trial.steps for trial in trials)),
             "sampler": sweep.sampler,
             "pooled_trials": len(chosen),
             "trial_score": sweep.score,
             "best_trial_score": best,
-            "best_trial": next(trial.number for trial in trials if trial.score == best),
+            "best_trial": next(trial.number for trial in chosen if trial.score == best),
             "merged": _write_merged(run, found, numbers),
         }
     )
@@ -117,8 +150,15 @@ def _write_merged(run: Run, found: Reconstruction, numbers: Tensor) -> int:
     """``merged.safetensors``: one of all near-duplicates, with its trial and place, and who is a member of it."""
     T, m = found.candidates.shape[:2]
     duals = torch.ones(T, m) if found.duals is None else found.duals
-    rule = run.config.match
-    merged = merge(found.pool.to(run.device), duals.flatten().to(run.device), rule.distil_radius, rule.distance)
+    rule, pool = run.config.match, found.pool.to(run.device)
+    group = chosen_group(rule.group, *run.network()).to(pool)
+    merged = merge(
+        pool,
+        duals.flatten().to(run.device),
+        rule.distil_radius,
+        rule.distance,
+        None if group.trivial else group,
+    )
     kept = merged.kept.cpu()
     run.folder.write_tensors(
         MERGED,

@@ -38,6 +38,38 @@ def verdict(summary: Mapping[str, Any]) -> str:
     )
 
 
+def generated_verdict(summary: Mapping[str, Any]) -> str:
+    """What generated images show: whether they are of the class asked for, and whether they are training images.
+
+    Images that an independent classifier recognises are like training data; only those nearer to training images than
+    to as many held-out ones say something of the training set itself.
+    """
+    count = summary["generators"]
+    if not count:
+        return "Every generator diverged; lower the rates of attack.trials."
+    asked = f"The attacked network gives {summary['label_agreement']:.1%} of the images the label asked for"
+    if summary.get("attack_accuracy") is None:
+        return (
+            f"{asked}; without images that it never saw nobody can say whether they show more than noise that fools it."
+        )
+    sentence = f"{asked}, an independent one {summary['attack_accuracy']:.1%}"
+    if count > 1:
+        sentence += f" (mean of {count} generators, deviation {summary['attack_accuracy_deviation']:.1%})"
+    if summary.get("member_luck") is None:
+        return f"{sentence}. Without held-out images nobody can say whether they are nearer to training images."
+    ahead = f"mean NCC with the nearest {summary['member_advantage']:+.4f}"
+    if summary["member_luck"] > BEYOND_LUCK:
+        return (
+            f"{sentence}. Nothing says that they are nearer to training images than to held-out ones ({ahead}, and "
+            f"{summary['member_luck']:.1%} of random divisions of both do as well): at best they are training-like, "
+            "they are not training data."
+        )
+    return (
+        f"{sentence}. They are nearer to training images than to held-out ones ({ahead}, which at most "
+        f"{summary['member_luck']:.1%} of random divisions of both reach)."
+    )
+
+
 def _counts(summary: Mapping[str, Any]) -> str:
     return (
         f" At NCC >= 0.8: {summary['ncc80']} of {summary['reference_count']} training samples, and by luck "

@@ -1,4 +1,4 @@
-"""What a sweep has done: a piece of tensors for each finished batch, and a line for each of its trials.
+"""What a sweep has done: a piece of tensors for trials that ended together, and a line for each of them.
 
 A piece is written atomically and holds everything; lines are for readers, and are written again from pieces where a
 kill came between the two.
@@ -12,21 +12,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from recollect.api import Reconstruction
 from recollect.config import TrialSettings
 from recollect.runs import RunFolder
+from recollect.sweep.pieces import SETTINGS
 
 LINES = "trials.jsonl"
 _PIECES = "trials"
-_SETTINGS = tuple(TrialSettings.model_fields)
+_NEEDED = ("number", "score", "diverged", "stalled", "pruned", "steps", "seconds", "rungs")
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A finished trial; ``score`` is nan where it diverged."""
+    """A trial that ended; ``score`` is nan where it diverged, the last one where it was pruned."""
 
     number: int
     settings: TrialSettings
@@ -35,6 +34,15 @@ class Trial:
     stalled: bool
     seconds: float
     piece: str
+    pruned: bool = False
+    steps: int = 0
+    rungs: tuple[float, ...] = ()
+    """Its scores where trials are compared on their way, as far as it came."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether it came to its end, so that its candidates count."""
+        return not (self.diverged or self.pruned)
 
     def as_line(self) -> dict[str, Any]:
         return {
@@ -43,34 +51,18 @@ class Trial:
             "score": None if math.isnan(self.score) else self.score,
             "diverged": self.diverged,
             "stalled": self.stalled,
+            "pruned": self.pruned,
+            "steps": self.steps,
             "seconds": self.seconds,
+            "rungs": list(self.rungs),
             "piece": self.piece,
         }
 
 
-def write_piece(
-    folder: RunFolder,
-    numbers: Sequence[int],
-    settings: Sequence[TrialSettings],
-    found: Reconstruction,
-    score: Tensor,
-    seconds: float,
-) -> list[Trial]:
-    """A finished batch; what it took is shared by its trials alike."""
-    name = f"{_PIECES}/{numbers[0]}-{numbers[-1]}.safetensors"
-    tensors = {
-        "number": torch.tensor(numbers),
-        "score": score.double().masked_fill(found.diverged, math.nan),
-        "diverged": found.diverged.byte(),
-        "stalled": found.stalled.byte(),
-        "seconds": torch.full((len(numbers),), seconds / len(numbers), dtype=torch.float64),
-        "candidates": found.candidates.float(),
-        "labels": found.labels,
-    }
-    for key in _SETTINGS:
-        tensors[f"settings.{key}"] = torch.tensor([getattr(own, key) for own in settings], dtype=torch.float64)
-    if found.duals is not None:
-        tensors["duals"] = found.duals.float()
+def write_piece(folder: RunFolder, tensors: dict[str, Tensor]) -> list[Trial]:
+    """Trials that ended together, in the order of their numbers; no other piece begins with the same one."""
+    first, *_, last = [int(number) for number in tensors["number"].tolist()] * 2
+    name = f"{_PIECES}/{first}-{last}.safetensors"
     folder.write_tensors(name, tensors)
     return _trials(name, tensors)
 
@@ -79,7 +71,7 @@ def finished_trials(folder: RunFolder) -> list[Trial]:
     """Every trial of every piece, by number; lines that say the same spare reading large pieces."""
     known = _from_lines(folder)
     pieces = [f"{_PIECES}/{path.name}" for path in (folder.path / _PIECES).glob("[0-9]*.safetensors")]
-    needed = ["number", "score", "diverged", "stalled", "seconds", *(f"settings.{key}" for key in _SETTINGS)]
+    needed = [*_NEEDED, *(f"settings.{key}" for key in SETTINGS)]
     found = [trial for name in pieces for trial in known.get(name) or _trials(name, folder.read_tensors(name, needed))]
     return sorted(found, key=lambda trial: trial.number)
 
@@ -113,22 +105,29 @@ def _trial(line: dict[str, Any]) -> Trial | None:
             stalled=bool(line["stalled"]),
             seconds=float(line["seconds"]),
             piece=str(line["piece"]),
+            pruned=bool(line["pruned"]),
+            steps=int(line["steps"]),
+            rungs=tuple(float(score) for score in line["rungs"]),
         )
     except (KeyError, TypeError, ValueError):
         return None  # the piece knows better
 
 
 def _trials(piece: str, tensors: dict[str, Tensor]) -> list[Trial]:
-    listed = {name: value.tolist() for name, value in tensors.items() if value.ndim == 1 and name != "labels"}
+    names = [*_NEEDED, *(f"settings.{key}" for key in SETTINGS)]
+    listed = {name: tensors[name].tolist() for name in names}
     return [
         Trial(
             number=number,
-            settings=TrialSettings(**{key: listed[f"settings.{key}"][row] for key in _SETTINGS}),
+            settings=TrialSettings(**{key: listed[f"settings.{key}"][row] for key in SETTINGS}),
             score=listed["score"][row],
             diverged=bool(listed["diverged"][row]),
             stalled=bool(listed["stalled"][row]),
             seconds=listed["seconds"][row],
             piece=piece,
+            pruned=bool(listed["pruned"][row]),
+            steps=listed["steps"][row],
+            rungs=tuple(score for score in listed["rungs"][row] if not math.isnan(score)),
         )
         for row, number in enumerate(listed["number"])
     ]

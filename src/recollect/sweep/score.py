@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from recollect.candidates.generator import Generator
 from recollect.core import RecollectError
 from recollect.objectives import KKT
 from recollect.problem import Problem, State
@@ -16,22 +17,29 @@ from recollect.problem import Problem, State
 Score = Callable[[Problem, State], Float[Tensor, " T"]]
 
 
-@torch.no_grad()
 def first_layer_residual(problem: Problem, state: State) -> Float[Tensor, " T"]:
-    """``||theta_1 - G_1|| / ||theta_1||``, with ``G_1 = (1/m) sum_i <c_i, dPhi(x_i)/dtheta_1>``.
+    """What the candidates leave unexplained of the first layer.
 
-    What the candidates leave unexplained of the first layer, weights and bias together; 1 for no candidates at all.
     Later layers keep much of their initial noise, which no candidate explains. In the row space the layer is what
     the search sees of it. Ranks trials of momentum SGD; Adam's drive it below what the true data reach.
+    """
+    return layer_residual(problem, state, 0)
+
+
+@torch.no_grad()
+def layer_residual(problem: Problem, state: State, place: int) -> Float[Tensor, " T"]:
+    """``||theta_l - G_l|| / ||theta_l||``, with ``G_l = (1/m) sum_i <c_i, dPhi(x_i)/dtheta_l>``.
+
+    Of the layer at ``place``, weights and bias together; 1 for no candidates at all.
     """
     objective, target = problem.objective, problem.target
     if not isinstance(objective, KKT):
         raise RecollectError("trials are ranked by a KKT residual, this attack has none; use attack.method = 'kkt'.")
-    first, *others = target.layers
-    alone = replace(objective, layer_weights=(1.0, *(0.0 for _ in others)))
+    alone = replace(objective, layer_weights=tuple(float(place == other) for other in range(len(target.layers))))
+    assert not isinstance(problem.candidates, Generator)
     inputs = problem.candidates.inputs(state.variables)
     squared = alone(target, inputs, problem.labels, state.variables)["stationarity"]
-    size = torch.stack([target.params[name].square().sum() for name in first]).sum()
+    size = torch.stack([target.params[name].square().sum() for name in target.layers[place]]).sum()
     return (squared / size).sqrt()
 
 

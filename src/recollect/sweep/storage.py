@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -38,7 +39,28 @@ def open_storage(folder: Path, url: str | None) -> Any:
         with reachable(str(journal)):
             return optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(journal)))
     with reachable(url):
-        return optuna.storages.RDBStorage(url)
+        return _made_once(lambda: optuna.storages.RDBStorage(with_driver(url)))
+
+
+def _made_once(make: Callable[[], Any]) -> Any:
+    """Two workers that find an empty database both make its tables: the slower one looks again."""
+    for wait in (0.2, 0.5, 1.0, 2.0):
+        try:
+            return make()
+        except Exception as error:
+            if not any(sign in str(error) for sign in ("already exists", "duplicate key")):
+                raise
+            time.sleep(wait)
+    return make()
+
+
+def with_driver(url: str) -> str:
+    """PostgreSQL by psycopg 3, which recollect[postgresql] brings, unless the URL names a driver.
+
+    >>> with_driver("postgresql://me@host/db"), with_driver("sqlite:///study.db")
+    ('postgresql+psycopg://me@host/db', 'sqlite:///study.db')
+    """
+    return re.sub(r"^postgres(ql)?://", "postgresql+psycopg://", url)
 
 
 def require_storage(sweep: SweepConfig) -> None:

@@ -85,10 +85,18 @@ class OptunaProposer:
                     "has finished, so it is another study's; give the storage that the sweep was started with."
                 )
             # Samplers take a pruned trial for a bad one, and a failed one for none.
-            outcome = {"state": state.PRUNED} if trial.diverged else {"values": trial.score}
+            outcome = {"values": trial.score} if trial.complete else {"state": state.PRUNED}
             for known in own:
                 if known.state == state.RUNNING:
+                    self._report(known, trial)
                     self.study.tell(known.number, **outcome)
+
+    def _report(self, known: Any, trial: Trial) -> None:
+        """Scores on the way: samplers rank pruned trials by how far they came, then by the last one."""
+        if trial.pruned:
+            reporting = load_optuna().trial.Trial(self.study, known._trial_id)
+            for place, score in enumerate(trial.rungs, start=1):
+                reporting.report(score, place)
 
     def _ask(self, taken: Collection[int]) -> Proposal:
         optuna = load_optuna()
@@ -123,8 +131,10 @@ def open_study(storage: Any, place: str, name: str, content: str) -> Any:
     optuna = load_optuna()
     with reachable(place):
         study = optuna.create_study(storage=storage, study_name=name, direction="minimize", load_if_exists=True)
+        # In this order: whoever shares the study says what it is about before asking for the first trial.
+        begun = bool(study.get_trials(deepcopy=False))
         known = study.user_attrs.get(_CONTENT)
-        if known is None and not study.get_trials(deepcopy=False):
+        if known is None and not begun:
             study.set_user_attr(_CONTENT, content)
             known = content
     if known != content:

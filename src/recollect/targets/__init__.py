@@ -7,7 +7,8 @@ from typing import Literal, TypeGuard
 import torch
 from torch import nn
 
-from recollect.core import RecollectError, Target
+from recollect.core import Target
+from recollect.loading.usable import require_weights
 from recollect.targets.chain import is_chain
 from recollect.targets.classifier import ClassifierTarget
 from recollect.targets.mlp import MLPTarget
@@ -39,11 +40,7 @@ def as_target(
     >>> type(as_target(nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1)), (2,))).__name__
     'MLPTarget'
     """
-    bad = [name for name, p in module.named_parameters() if not bool(p.isfinite().all())]
-    if bad:
-        raise RecollectError(
-            f"the weights in '{bad[0]}' are not finite; the checkpoint is damaged or training diverged."
-        )
+    require_weights(module)
     if isinstance(module, Symmetrised):
         inner = as_target(module.net, sample_shape, kind, dtype, device, recompute, half)
         return SymmetrisedTarget(inner, module.group)

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from recollect.core import Pullback, RecollectError
@@ -92,6 +94,22 @@ class ClassifierTarget:
         rows = x.shape[:2]
         moments = [_moments(seen[name].unflatten(0, rows), norm) for name, norm in self._norms.items() if with_moments]
         return Observed(outputs.unflatten(0, rows), features.unflatten(0, rows), tuple(moments))
+
+    def loss_gradients(self, x: Float[Tensor, "T m ..."], labels: Int[Tensor, "T m"]) -> Float[Tensor, "T p"]:
+        """``d/dtheta (1/m) sum_i CE(Phi(x_i), y_i)`` over all weights, which can be differentiated once more.
+
+        The derivatives are the network's own, not those of a smooth ReLU. A batch is one gradient, as in training;
+        trials take their turns, for what vmap makes of convolutions with weights of their own is slower.
+        """
+        return torch.stack([self._loss_gradient(rows, own) for rows, own in zip(x, labels, strict=True)])
+
+    def _loss_gradient(self, x: Float[Tensor, "m ..."], labels: Int[Tensor, " m"]) -> Float[Tensor, " p"]:
+        with torch.enable_grad():
+            weights = {name: value.detach().requires_grad_() for name, value in self._tapped.named_parameters()}
+            outputs, seen = functional_call(self._tapped, weights, (x,))
+            loss = F.cross_entropy(seen.get("logits", outputs), labels)
+            grads = torch.autograd.grad(loss, list(weights.values()), create_graph=True, materialize_grads=True)
+        return torch.cat([grad.flatten() for grad in grads])
 
 
 def _moments(entering: Float[Tensor, "T m c ..."], norm: nn.Module) -> Moments:

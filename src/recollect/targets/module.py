@@ -12,6 +12,7 @@ from torch.func import functional_call, vmap
 from torch.utils.checkpoint import checkpoint
 
 from recollect.core import Pullback, RecollectError
+from recollect.loading.usable import in_evaluation_mode, require_weights
 from recollect.targets.smooth_relu import SmoothReLUMode
 
 
@@ -42,9 +43,10 @@ class ModulePulled:
 class ModuleTarget:
     """A network whose gradients come from autograd. Slower than a hand-derived target, and never limited.
 
-    The module is used in evaluation mode and is not changed: parameters and buffers are copied. Trials go through it
-    together where vmap can follow what it does, one after the other where it cannot. ``recompute`` keeps no activations
-    of the forward pass and computes them again when they are needed (gradient checkpointing).
+    The module is used in evaluation mode and is not changed: parameters and buffers are copied, to one device and in
+    float32 at least. Tied weights are one parameter, whose gradient is the sum over the places it is used in. Trials go
+    through it together where vmap can follow what it does, one after the other where it cannot. ``recompute`` keeps no
+    activations of the forward pass and computes them again when they are needed (gradient checkpointing).
 
     >>> target = ModuleTarget(nn.Sequential(nn.Flatten(), nn.Linear(4, 1)), (1, 2, 2))
     >>> outputs, pullback = target.linearise(torch.zeros(3, 5, 1, 2, 2), torch.ones(3))
@@ -64,14 +66,10 @@ class ModuleTarget:
         self._recompute = recompute
         self._vectorised: bool | None = None
         self._module = module
-        floating = {"dtype": dtype, "device": device}
-        self.params = {name: p.detach().clone().to(**floating) for name, p in module.named_parameters()}
-        self.buffers = {
-            name: b.detach().clone().to(device=device, dtype=dtype if b.is_floating_point() else None)
-            for name, b in module.named_buffers()
-        }
-        if not self.params:
-            raise RecollectError("the network has no parameters, so there is nothing to reconstruct from.")
+        require_weights(module)
+        device = next(module.parameters()).device if device is None else device
+        self.params = {name: _copy(value, dtype, device) for name, value in module.named_parameters()}
+        self.buffers = {name: _copy(value, dtype, device) for name, value in module.named_buffers()}
 
     @property
     def layers(self) -> list[list[str]]:
@@ -107,17 +105,13 @@ class ModuleTarget:
         return outputs, pullback
 
     def _outputs(self, params: dict[str, Tensor], x: Tensor, smoothing: Tensor) -> Tensor:
-        was_training = self._module.training
-        self._module.eval()
-        try:
+        with in_evaluation_mode(self._module):
             if self._vectorised is None:
                 self._vectorised = self._can_be_vectorised(params, x, smoothing)
             if self._recompute:
                 outputs = checkpoint(self._all_trials, params, x, smoothing, use_reentrant=False)
             else:
                 outputs = self._all_trials(params, x, smoothing)
-        finally:
-            self._module.train(was_training)
         assert isinstance(outputs, Tensor)
         if outputs.ndim == 2:
             outputs = outputs.unsqueeze(-1)
@@ -149,7 +143,19 @@ class ModuleTarget:
 
     def _one_trial(self, params: dict[str, Tensor], x: Tensor, smoothing: Tensor) -> Tensor:
         with SmoothReLUMode(smoothing):
-            return functional_call(self._module, {**params, **self.buffers}, (x,))
+            outputs = functional_call(self._module, {**params, **self.buffers}, (x,))
+        if not isinstance(outputs, Tensor):
+            raise RecollectError(
+                f"the network returns {type(outputs).__name__} instead of one tensor; wrap it in a module that returns "
+                "the logits alone."
+            )
+        return outputs
+
+
+def _copy(value: Tensor, dtype: torch.dtype | None, device: torch.device) -> Tensor:
+    """Gradients of gradients need float32 at least."""
+    own = torch.promote_types(value.dtype, torch.float32) if dtype is None else dtype
+    return value.detach().clone().to(device=device, dtype=own if value.is_floating_point() else None)
 
 
 def _recording(value: Tensor) -> Tensor:

@@ -15,12 +15,15 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
+from recollect.targets.rectifiers import rectified
 
-def smooth_relu(z: Float[Tensor, ...], smoothing: Tensor) -> Float[Tensor, ...]:
+
+def smooth_relu(z: Float[Tensor, ...], smoothing: Tensor, slope: float | Tensor = 0.0) -> Float[Tensor, ...]:
     """``relu(z)`` whose derivatives are those of ``softplus(alpha z) / alpha``.
 
-    Written with ordinary operations instead of a custom autograd function, so that vmap, torch.compile and
-    double backward need no special rules.
+    With a ``slope`` s below zero (leaky ReLU) the derivative is ``s + (1 - s) sigmoid(alpha z)``. Written with ordinary
+    operations instead of a custom autograd function, so that vmap, torch.compile and double backward need no special
+    rules.
 
     >>> z = torch.tensor([-1.0, 0.5], requires_grad=True)
     >>> value = smooth_relu(z, torch.tensor(10.0))
@@ -30,18 +33,14 @@ def smooth_relu(z: Float[Tensor, ...], smoothing: Tensor) -> Float[Tensor, ...]:
     True
     """
     soft = -F.logsigmoid(-smoothing * z) / smoothing
-    return soft + (torch.relu(z) - soft).detach()
-
-
-_RELUS: frozenset[Callable[..., Any]] = frozenset(
-    {torch.relu, torch.relu_, torch.Tensor.relu, torch.Tensor.relu_, F.relu, F.relu_}
-)
+    relu = soft + (torch.relu(z) - soft).detach()
+    return relu if isinstance(slope, float) and slope == 0 else slope * z + (1 - slope) * relu
 
 
 class SmoothReLUMode(TorchFunctionMode):
-    """While active, every ReLU call, as a module or as a function, has its smooth derivative.
+    """While active, every ReLU and leaky ReLU, as a module or as a function, has its smooth derivative.
 
-    The user's network is not edited. An in-place call returns a new tensor, which is what the caller uses.
+    The user's network is not edited. `recollect.targets.rectifiers` lists the calls that are meant.
     """
 
     def __init__(self, smoothing: Tensor) -> None:
@@ -51,7 +50,10 @@ class SmoothReLUMode(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict | None = None
     ) -> Any:
-        if func in _RELUS:
-            z = args[0] if args else (kwargs or {})["input"]
-            return smooth_relu(z, self.smoothing)
-        return func(*args, **(kwargs or {}))
+        found = rectified(func, args, kwargs or {})
+        if found is None:
+            return func(*args, **(kwargs or {}))
+        z, slope, in_place = found
+        if in_place:  # the caller may go on with the old tensor instead of what is returned
+            return z.copy_(smooth_relu(z.clone(), self.smoothing, slope))
+        return smooth_relu(z, self.smoothing, slope)

@@ -6,7 +6,13 @@ from recollect.zoo.convolution import ConvArchitecture, ConvNet
 from recollect.zoo.deep_set import DeepSet, DeepSetArchitecture
 from recollect.zoo.fitting import fitted
 from recollect.zoo.group_convolution import GroupConvArchitecture, GroupConvNet
-from recollect.zoo.ordinary_training import OrdinaryTraining, accuracy, outputs_of, train_ordinarily
+from recollect.zoo.ordinary_training import (
+    OrdinaryTraining,
+    accuracy,
+    outputs_of,
+    train_ordinarily,
+    weights_within,
+)
 from recollect.zoo.symmetrised import Symmetrised
 from recollect.zoo.training import TrainingConfig, train
 
@@ -32,4 +38,5 @@ __all__ = [
     "outputs_of",
     "train",
     "train_ordinarily",
+    "weights_within",
 ]

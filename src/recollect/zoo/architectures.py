@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field
 from torch import Tensor, nn
 
 from recollect.symmetries import checked_name, named_group
+from recollect.zoo.classifier import Classifier, ClassifierArchitecture
 from recollect.zoo.convolution import ConvArchitecture, ConvNet
 from recollect.zoo.deep_set import DeepSet, DeepSetArchitecture
 from recollect.zoo.group_convolution import GroupConvArchitecture, GroupConvNet
@@ -68,29 +69,33 @@ Architecture = Annotated[
     Annotated[MLPArchitecture, Tag("mlp")]
     | Annotated[ConvArchitecture, Tag("conv")]
     | Annotated[GroupConvArchitecture, Tag("group_conv")]
-    | Annotated[DeepSetArchitecture, Tag("deep_set")],
+    | Annotated[DeepSetArchitecture, Tag("deep_set")]
+    | Annotated[ClassifierArchitecture, Tag("classifier")],
     Discriminator(
         _kind,
         custom_error_type="unknown_kind",
-        custom_error_message="There is no such kind; choose 'mlp', 'conv', 'group_conv' or 'deep_set'",
+        custom_error_message="There is no such kind; choose 'mlp', 'conv', 'group_conv', 'deep_set' or 'classifier'",
     ),
 ]
 
 
 def build_network(architecture: Architecture, sample_shape: tuple[int, ...], seed: int) -> nn.Module:
-    """A freshly initialised network, in float64; the same seed gives the same weights on every device.
+    """A freshly initialised network in evaluation mode; the same seed gives the same weights on every device.
 
-    It has one output where the architecture leaves their number open.
+    It has one output where the architecture leaves their number open, and is in float64, an ordinary one in float32.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        net = _make(architecture, sample_shape).to(torch.float64)
+        net = _make(architecture, sample_shape)
+        if isinstance(architecture, ClassifierArchitecture):
+            return net.eval()
+        net.to(torch.float64)
         if architecture.first_layer_scale != "standard":
             first = next(part for part in net.modules() if list(part.parameters(recurse=False)))
             with torch.no_grad():
                 for parameter in first.parameters():
                     parameter.copy_(architecture.first_layer_scale * torch.randn_like(parameter))
-    return net
+    return net.eval()
 
 
 def _make(architecture: Architecture, sample_shape: tuple[int, ...]) -> nn.Module:
@@ -100,6 +105,8 @@ def _make(architecture: Architecture, sample_shape: tuple[int, ...]) -> nn.Modul
         return GroupConvNet(architecture, sample_shape)
     if isinstance(architecture, DeepSetArchitecture):
         return DeepSet(architecture, sample_shape)
+    if isinstance(architecture, ClassifierArchitecture):
+        return Classifier(architecture, sample_shape)
     net = MLP(architecture, sample_shape)
     group = named_group(architecture.group, sample_shape)
     return net if group.trivial else Symmetrised(net, group)

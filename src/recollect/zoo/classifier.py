@@ -83,8 +83,13 @@ def _block(before: int, after: int, architecture: ClassifierArchitecture) -> nn.
     )
 
 
+def takes_images(sample_shape: tuple[int, ...]) -> bool:
+    """Whether samples of this shape are images that such a classifier can have."""
+    return len(sample_shape) == 3 and sample_shape[0] in _CHANNELS and min(sample_shape[1:]) >= _SMALLEST_SIDE
+
+
 def _image_shape(sample_shape: tuple[int, ...]) -> tuple[int, int, int]:
-    if len(sample_shape) != 3 or sample_shape[0] not in _CHANNELS or min(sample_shape[1:]) < _SMALLEST_SIDE:
+    if not takes_images(sample_shape):
         raise RecollectError(
             f"a classifier takes images of 1 or 3 channels and at least {_SMALLEST_SIDE} x {_SMALLEST_SIDE} pixels, "
             f"got samples of shape {list(sample_shape)}; choose model.kind = 'mlp' for these."

@@ -17,6 +17,7 @@ from recollect.core import RecollectError
 from recollect.zoo.arithmetic import DTYPES, DtypeName, training_arithmetic
 from recollect.zoo.training import Progress, TrainingCallback, TrainingState
 
+_NET = "net."
 _ROWS = 1024
 """Images per forward pass when nothing is learnt."""
 
@@ -26,6 +27,8 @@ class OrdinaryTraining(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    kind: Literal["ordinary"] = "ordinary"
+    loss: Literal["cross_entropy"] = "cross_entropy"
     optimiser: Literal["adam", "sgd"] = "adam"
     lr: float = Field(default=2e-3, gt=0)
     momentum: float = Field(default=0.9, ge=0, lt=1)
@@ -154,12 +157,18 @@ def _everything(net: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, T
         for name, value in own.items()
         if isinstance(value, Tensor)
     }
-    weights = {f"net.{name}": value for name, value in net.state_dict().items()}
+    weights = {f"{_NET}{name}": value for name, value in net.state_dict().items()}
     return {name: value.detach().clone() for name, value in (weights | moments).items()}
 
 
+def weights_within(saved: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Weights and statistics of the network in what was saved of a training, of either kind."""
+    inside = {name.removeprefix(_NET): value for name, value in saved.items() if name.startswith(_NET)}
+    return inside or dict(saved)
+
+
 def _restore(net: nn.Module, optimiser: torch.optim.Optimizer, saved: Mapping[str, Tensor]) -> None:
-    net.load_state_dict({name.removeprefix("net."): value for name, value in saved.items() if name.startswith("net.")})
+    net.load_state_dict(weights_within(saved))
     moments: dict[int, dict[str, Tensor]] = {}
     for name, value in saved.items():
         owner, _, rest = name.partition(".")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 import torch
 from jaxtyping import Float, Int
@@ -27,6 +27,7 @@ class TrainingConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    kind: Literal["memorise"] = "memorise"
     loss: LossName = "logistic"
     lr: float = Field(default=0.01, gt=0)
     epochs: int = Field(default=1_000_000, ge=1)

@@ -1,0 +1,119 @@
+"""``python -m benchmarks.trial_scores --out FOLDER``: which traits of a trial tell how much it recovers.
+
+For each target, broad random settings; for each trial its traits, which need no training data, and the number of
+training samples that it recovers beyond the null, which does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.traits import traits
+from recollect.analysis import MatchRule, judge
+from recollect.build import build_problems
+from recollect.config import Config, SearchConfig, with_settings
+from recollect.datasets import heldout_data, training_data
+from recollect.presets import load_preset
+from recollect.problem import split
+from recollect.solve import solve
+from recollect.zoo import build_network, fitted, train
+
+BROAD = {"lr_x": [1e-3, 1.0], "lr_duals": [1e-4, 1.0], "init_scale": [1e-5, 0.1], "dual_min": [0.01, 0.8]}
+BROAD |= {"smoothing": [10.0, 300.0]}
+
+FIRST = {"attack.layer_weights": [1.0, 0.0, 0.0]}
+LARGE: dict[str, Any] = FIRST | {
+    "attack.candidates": 1000,
+    "attack.steps": 10_000,
+    "attack.schedule": "cosine",
+    "attack.space": "row",
+    "attack.precision": "fp16",
+    "training.epochs": 100_000,
+    "training.dtype": "tf32",
+}
+DIGITS = {"data.name": "mnist", "match.score": "ncc"}
+CLOTHES = {"data.name": "fashion_mnist", "match.score": "ssim"}
+KERNELS = {"attack.space": "full", "attack.precision": "tf32", "attack.layer_weights": None, "match.vote_ratio": 1.5}
+
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "cifar-binary-500": ("haim-cifar10", LARGE),
+    "cifar-binary-100": ("haim-cifar10", LARGE | {"data.n": 100, "attack.candidates": 300}),
+    "mnist-binary-500": ("haim-mnist", LARGE),
+    "mnist-binary-100": ("haim-mnist", LARGE | {"data.n": 100, "attack.candidates": 300}),
+    "fashion-binary-200": ("haim-mnist", LARGE | CLOTHES | {"data.n": 200, "attack.candidates": 600}),
+    "cifar-classes-500": ("buzaglo-multiclass", LARGE),
+    "mnist-classes-200": ("buzaglo-multiclass", LARGE | DIGITS | {"data.n": 200, "attack.candidates": 600}),
+    "fashion-classes-300": ("buzaglo-multiclass", LARGE | CLOTHES | {"data.n": 300, "attack.candidates": 800}),
+    "cifar-regression-300": ("buzaglo-regression-l2", LARGE | {"data.n": 300, "attack.candidates": 800}),
+    "cifar-conv-300": ("buzaglo-conv", LARGE | KERNELS | {"data.n": 300, "attack.steps": 5000}),
+    "small-mnist-20": ("demo", FIRST | {"data.name": "mnist", "attack.steps": 3000, "attack.schedule": "cosine"}),
+}
+
+
+def settled(case: str) -> Config:
+    preset, settings = CASES[case]
+    return with_settings(load_preset(preset), settings, "benchmark")
+
+
+def collect(case: str, trials: int, batch: int, device: torch.device) -> dict[str, Any]:
+    """Settings, traits and truth of every trial of one target."""
+    config = settled(case)
+    data = training_data(config)
+    holdout = heldout_data(config, data)
+    assert holdout is not None
+    architecture = fitted(config.model, config.training.loss, data.classes)
+    shape = tuple(data.x.shape[1:])
+    net = build_network(architecture, shape, config.seed)
+    started = time.monotonic()
+    last = train(net, data.x, data.y, config.training, config.seed, device)
+    trained = time.monotonic() - started
+    drawn = SearchConfig.model_validate({"trials": trials} | BROAD).draw(config.seed)
+    attack = config.attack.model_copy(update={"trials": drawn, "search": None})
+    rule = MatchRule(each_candidate_once=config.match.each_candidate_once, vote_ratio=config.match.vote_ratio)
+    rows: list[dict[str, Any]] = []
+    for start in range(0, trials, batch):
+        numbers = range(start, min(trials, start + batch))
+        parts = build_problems(net, shape, attack, config.seed, [device], numbers)
+        state = solve(parts)
+        (own,) = split(state, parts)
+        found = {name: value.tolist() for name, value in traits(parts[0], own).items()}
+        candidates = parts[0].candidates.decode(own.variables)
+        for index, number in enumerate(numbers):
+            row = {"trial": number, **drawn[number].model_dump(), "diverged": not bool(own.alive[index])}
+            row |= {name: values[index] for name, values in found.items()}
+            if not row["diverged"] and bool(candidates[index].isfinite().all()):
+                args = [t.to(device) for t in (candidates[index].float(), data.x.float(), data.mean.float())]
+                verdict = judge(*args, holdout.x.float().to(device), rule, config.match.score)
+                assert verdict.recovered is not None
+                row |= {"recovered": int(verdict.recovered.sum()), "mean_ncc": float(verdict.matches.ncc.mean())}
+                row |= {"ncc80": int((verdict.matches.ncc >= 0.8).sum())}
+                if verdict.matches.ssim is not None:
+                    row |= {"ssim04": int((verdict.matches.ssim > 0.4).sum())}
+            rows.append(row)
+    seconds = {"train": trained, "all": time.monotonic() - started}
+    return {"case": case, "n": len(data.x), "loss": last.loss, "seconds": seconds, "trials": rows}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cases", nargs="+", default=list(CASES))
+    parser.add_argument("--trials", type=int, default=48)
+    parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--out", type=Path, required=True)
+    chosen = parser.parse_args()
+    chosen.out.mkdir(parents=True, exist_ok=True)
+    for case in chosen.cases:
+        found = collect(case, chosen.trials, chosen.batch, torch.device(chosen.device))
+        (chosen.out / f"{case}.json").write_text(json.dumps(found), encoding="utf-8")
+        print(case, found["loss"], found["seconds"], flush=True)
+
+
+if __name__ == "__main__":
+    main()

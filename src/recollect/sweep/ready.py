@@ -1,0 +1,17 @@
+"""What a sweep needs is there: packages, storage, cluster, tracker. Said before anything is computed."""
+
+from __future__ import annotations
+
+from recollect.sweep.cluster import require_cluster
+from recollect.sweep.settings import SweepConfig
+from recollect.sweep.storage import require_storage
+from recollect.sweep.telling import PACKAGES
+from recollect.trackers import needed
+
+
+def require_ready(sweep: SweepConfig) -> None:
+    require_storage(sweep)
+    if sweep.executor == "ray":
+        require_cluster(sweep.address)
+    if sweep.tracker != "none":
+        needed(PACKAGES[sweep.tracker], sweep.tracker)

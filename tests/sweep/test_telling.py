@@ -1,0 +1,86 @@
+"""Trackers of sweeps: what TensorBoard reads back, what the others are sent, and what is said where one is missing."""
+
+from __future__ import annotations
+
+import math
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from recollect import trackers
+from recollect.config import TrialSettings
+from recollect.core import RecollectError
+from recollect.sweep.ready import require_ready
+from recollect.sweep.record import Trial
+from recollect.sweep.settings import SweepConfig
+from recollect.sweep.telling import LOGS, PACKAGES, figures, tracking
+
+COMPLETE = Trial(3, TrialSettings(lr_x=0.25), 0.5, False, False, 1.0, "", steps=800)
+PRUNED = Trial(4, TrialSettings(lr_x=0.5), 0.75, False, False, 1.0, "", pruned=True, steps=100)
+DIVERGED = Trial(7, TrialSettings(lr_x=9.0), math.nan, True, False, 1.0, "", steps=800)
+
+
+def test_what_is_told_of_a_trial() -> None:
+    told = figures(COMPLETE)
+    assert (told["score"], told["steps"], told["pruned"], told["settings/lr_x"]) == (0.5, 800.0, 0.0, 0.25)
+    assert figures(PRUNED)["pruned"] == 1.0
+    assert "score" not in figures(DIVERGED)
+    assert all(math.isfinite(value) for value in figures(DIVERGED).values())
+
+
+def test_tensorboard_reads_back_what_was_told(tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # TensorBoard's own, at import
+        from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+        told = tracking("tensorboard", "mine", tmp_path)
+        told([COMPLETE, PRUNED])
+        told([DIVERGED])
+    events = EventAccumulator(str(tmp_path / "tensorboard"))
+    events.Reload()
+    assert [(point.step, point.value) for point in events.Scalars("trial/score")] == [(3, 0.5), (4, 0.75)]
+    assert [(point.step, point.value) for point in events.Scalars("trial/settings/lr_x")] == [
+        (3, 0.25),
+        (4, 0.5),
+        (7, 9),
+    ]
+
+
+class Recorder:
+    """Stands for a package: remembers every call."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, tuple, dict]] = []
+
+    def __getattr__(self, name: str) -> Callable[..., Recorder]:
+        def called(*values: Any, **named: Any) -> Recorder:
+            self.calls.append((name, values, named))
+            return self
+
+        return called
+
+
+@pytest.mark.parametrize("package", ["wandb", "mlflow"])
+def test_what_is_sent_to_the_others(package: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    recorder = Recorder()
+    monkeypatch.setattr(trackers, "importlib", SimpleNamespace(import_module=lambda name: {package: recorder}[name]))
+    tracking(package, "mine", tmp_path)([COMPLETE])
+    if package == "wandb":
+        assert recorder.calls[0] == ("init", (), {"project": "recollect", "name": "mine", "dir": str(tmp_path)})
+        assert ("log", ({"score": 0.5, "trial": 3},), {}) in recorder.calls
+    else:
+        assert recorder.calls[:2] == [("set_experiment", ("recollect",), {}), ("start_run", (), {"run_name": "mine"})]
+        assert ("log_metric", ("settings.lr_x", 0.25), {"step": 3}) in recorder.calls
+
+
+@pytest.mark.parametrize("tracker", ["tensorboard", "wandb", "mlflow"])
+def test_a_missing_package_is_said_before_anything_begins(tracker: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert LOGS.keys() == PACKAGES.keys()
+    monkeypatch.setitem(sys.modules, PACKAGES[tracker], None)
+    with pytest.raises(RecollectError, match=rf"pip install 'recollect\[{tracker}\]'"):
+        require_ready(SweepConfig(tracker=tracker))
