@@ -16,6 +16,7 @@ from recollect.audit.junit import junit
 from recollect.audit.preparing import Prepared
 from recollect.audit.running import Audit, go, plan_audit, resume, start
 from recollect.audit.sarif import sarif
+from recollect.audit.seen import WORDS
 from recollect.audit.subject import ANY_TASK
 from recollect.cli_options import (
     AsJson,
@@ -57,9 +58,11 @@ Rate = Annotated[
     float | None,
     typer.Option("--false-positive-rate", help="Share of unseen samples that may pass by luck; 0.01 by default."),
 ]
-KeepMean = Annotated[
-    bool, typer.Option("--keep-mean", help="The network saw the samples as they are, their mean not removed.")
+SeenAs = Annotated[
+    str | None,
+    typer.Option("--seen", metavar="HOW", help=f"How the network saw samples: {', '.join(WORDS)}; else measured."),
 ]
+KeepMean = Annotated[bool, typer.Option("--keep-mean", help="The same as --seen raw: samples as they are in the file.")]
 Junit = Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Write the verdict as JUnit XML.")]
 Sarif = Annotated[Path | None, typer.Option("--sarif", metavar="FILE", help="Write affected samples as SARIF 2.1.0.")]
 
@@ -76,6 +79,7 @@ def audit(
     budget: Budget = None,
     rate: Rate = None,
     fail_above: FailAbove = None,
+    seen: SeenAs = None,
     keep_mean: KeepMean = False,
     junit_file: Junit = None,
     sarif_file: Sarif = None,
@@ -92,18 +96,28 @@ def audit(
     narrator = Narrator(quiet=as_json)
     named = {"MODEL": model, "--model": module, "--weights": weights, "--shape": shape, "--data": data, "--n": n}
     named |= {"--holdout": holdout, "--task": task, "--budget": budget, "--false-positive-rate": rate}
-    named |= {"--fail-above": fail_above, "--keep-mean": keep_mean, "--overwrite": overwrite, "--precision": precision}
+    named |= {"--fail-above": fail_above, "--seen": seen, "--keep-mean": keep_mean, "--overwrite": overwrite}
+    named |= {"--precision": precision}
     if resume_run is not None:
         _refuse(resume_run, named | {"--out": out, "--dry-run": dry_run})
         return _finish(resume(resume_run, narrator, command_line(), device), as_json, junit_file, sarif_file)
     rate = 0.01 if rate is None else rate
+    declared = _declared(seen, keep_mean)
     subject = _subject(model, module, weights, shape, data, holdout, task, n, device)
-    prepared = plan_audit(subject.config, "raw" if keep_mean else subject.seen, precision, rate, ledger, narrator)
+    prepared = plan_audit(subject.config, declared or subject.seen, precision, rate, ledger, narrator)
     if dry_run:
         return _show_plan(prepared, as_json)
     folder = Path("runs") / prepared.config.name if out is None else out
     begun = start(prepared, folder, rate, fail_above or 0, ledger, narrator, command_line(), overwrite)
     return _finish(begun, as_json, junit_file, sarif_file)
+
+
+def _declared(seen: str | None, keep_mean: bool) -> str | None:
+    if seen is not None and seen not in WORDS:
+        raise RecollectError(f"--seen is '{seen}'; choose from {', '.join(WORDS)}.")
+    if seen is not None and keep_mean:
+        raise RecollectError("--keep-mean is the same as --seen raw; give one of them.")
+    return "raw" if keep_mean else seen
 
 
 @dataclass(frozen=True)
@@ -183,8 +197,8 @@ def _show(begun: Audit, found: dict[str, Any]) -> None:
 def _show_plan(prepared: Prepared, as_json: bool) -> None:
     if as_json:
         plan = {"config": prepared.config.model_dump(mode="json"), "plan": prepared.words, "seen": prepared.seen}
-        return print(json.dumps(plan | {"skipped": dict(prepared.skipped)}))
-    return print(f"{to_toml(prepared.config)}\n# {prepared.seen_words}\n# {prepared.words}")
+        return print(json.dumps(plan | {"network": list(prepared.network), "skipped": dict(prepared.skipped)}))
+    return print(f"{to_toml(prepared.config)}\n# " + prepared.told.replace("\n", "\n# "))
 
 
 def _weights_of(begun: Audit) -> str:

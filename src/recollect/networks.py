@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, PositiveInt, ValidationError
 from torch import nn
 
 from recollect.config import SourceConfig
-from recollect.config_errors import explain
+from recollect.config.errors import explain
 from recollect.core import RecollectError
 from recollect.loading.description import describe
 from recollect.loading.exported import read_exported

@@ -4,13 +4,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from recollect.analysis import (
     MatchRule,
     candidate_pool,
     judge,
-    luck_probability,
     match,
     null_scores,
     null_threshold,
@@ -113,8 +111,3 @@ def test_judge_refuses_unfit_scores():
         judge(x, x, torch.zeros(5), None, MatchRule(), "psnr")  # pyright: ignore[reportArgumentType]
     with pytest.raises(RecollectError, match="needs images"):
         judge(x, x, torch.zeros(5), None, MatchRule(), "ssim")
-
-
-@pytest.mark.parametrize(("recovered", "n", "rate"), [(0, 10, 0.1), (1, 10, 0.1), (7, 500, 0.01), (20, 20, 0.5)])
-def test_luck_is_the_upper_binomial_tail(recovered: int, n: int, rate: float):
-    assert luck_probability(recovered, n, rate) == pytest.approx(stats.binom.sf(recovered - 1, n, rate), rel=1e-9)

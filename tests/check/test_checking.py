@@ -105,7 +105,7 @@ def test_normalisation_dropout_and_activations_each_have_their_sentence() -> Non
     assert ("normalisation", "obstacle") in told
     assert ("dropout", "caution") in told
     assert ("activations", "obstacle") in told
-    assert ("activations", "caution") in told
+    assert ("activations", "ok") in told
     assert ("homogeneity", "obstacle") in told
     assert "BatchNorm1d at '1'" in _said(found, "normalisation")
     assert "meets obstacles here" in found.closing

@@ -6,7 +6,6 @@ from recollect.analysis.calibration import (
     NullThreshold,
     Score,
     judge,
-    luck_probability,
     null_scores,
     null_threshold,
 )
@@ -64,7 +63,6 @@ __all__ = [
     "feature_similarity",
     "frechet_distance",
     "judge",
-    "luck_probability",
     "match",
     "member_advantage",
     "ncc",

@@ -156,24 +156,3 @@ def _group_scores(candidates: Pool, group: Tensor, mean: Tensor, rule: MatchRule
 
 def _scores_named(score: Score, scored: NullScores | Matches) -> Tensor:
     return scored.ssim if score == "ssim" and scored.ssim is not None else scored.ncc
-
-
-def luck_probability(recovered: int, n: int, false_positive_rate: float) -> float:
-    """Probability that luck alone passes at least ``recovered`` of ``n`` samples: the upper binomial tail.
-
-    Samples are taken as independent, each passing with at most ``false_positive_rate``.
-
-    >>> round(luck_probability(2, 500, 0.01), 3), luck_probability(17, 20, 0.01) < 1e-30
-    (0.96, True)
-    """
-    if recovered <= 0 or false_positive_rate >= 1:
-        return 1.0
-    logs = [
-        math.lgamma(n + 1)
-        - math.lgamma(k + 1)
-        - math.lgamma(n - k + 1)
-        + k * math.log(false_positive_rate)
-        + (n - k) * math.log1p(-false_positive_rate)
-        for k in range(recovered, n + 1)
-    ]
-    return min(1.0, math.fsum(math.exp(value) for value in logs))

@@ -7,7 +7,8 @@ import math
 from jaxtyping import Float
 from torch import Tensor
 
-from recollect.analysis.calibration import Judgement, NullThreshold, luck_probability
+from recollect.analysis.calibration import Judgement, NullThreshold
+from recollect.analysis.detection import exchangeable_luck
 
 GOOD_SSIM = 0.4
 """Above this a reconstruction is called good (Buzaglo et al. 2023, appendix A.2); not meant for MNIST."""
@@ -78,10 +79,11 @@ def recovered_rule(judgement: Judgement) -> str:
 
 
 def _luck(judgement: Judgement) -> float | None:
-    if judgement.threshold is None or judgement.recovered is None:
+    """Exact where scores of training and held-out samples are exchangeable, see `judge` for when they are."""
+    recovered, null = judgement.recovered, judgement.null
+    if recovered is None or null is None or judgement.null_recovered is None:
         return None
-    rate, passed = judgement.threshold.false_positive_rate, judgement.recovered
-    return luck_probability(int(passed.sum()), len(passed), rate)
+    return exchangeable_luck(int(recovered.sum()), len(recovered), judgement.null_recovered, len(null.ncc))
 
 
 def _threshold_in_words(threshold: NullThreshold) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,8 +33,15 @@ class Prepared:
     findings: Findings
     seen: str | None
     seen_words: str
+    network: Sequence[str]
+    """What was inferred about the network, and from what."""
     skipped: Mapping[str, str]
     words: str
+
+    @property
+    def told(self) -> str:
+        """All that the user should know before it begins."""
+        return "\n".join([" ".join(self.network), self.seen_words, self.words])
 
 
 def checked(subject: Subject, device: torch.device) -> Findings:
@@ -73,6 +80,7 @@ def prepare(config: Config, subject: Subject, precision: str | None, rate: float
         findings=findings,
         seen=None if subject.seen is None else subject.seen.name,
         seen_words=subject.seen_words,
+        network=subject.facts(),
         skipped=skipped,
         words="Plan, within " + readable_duration(ledger.budget) + ": " + "; ".join(lines) + ".",
     )

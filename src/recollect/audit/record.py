@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,8 @@ class Circumstances:
     fail_above: int
     rate: float
     seen_words: str
+    network: Sequence[str]
+    """What was inferred about the network, and from what."""
     skipped: Mapping[str, str]
     assumptions: Mapping[str, Any]
     copies: int = 0
@@ -52,7 +54,7 @@ def record(judgement: AuditJudgement, data: TaskData, facts: Circumstances) -> d
             "auc": curve.auc,
             "auc_interval": list(curve.auc_interval),
         },
-        "measured": words.measured(judgement),
+        "measured": [*words.measured(judgement), *facts.network],
         "declared": words.declared(judgement, facts.seen_words, facts.copies),
         "interpretation": [*words.interpretation(judgement, facts.fail_above), _assumed(facts)],
         "not_excluded": words.not_excluded(judgement, facts.skipped),
@@ -73,7 +75,7 @@ def unverified_record(
         **dict.fromkeys(unknown),
         "attacks": attacks,
         "affected": [],
-        "measured": measured,
+        "measured": [*measured, *facts.network],
         "declared": [facts.seen_words],
         "interpretation": [
             "Candidates are ranked by multiplier times the share of the first layer that their trial explains; "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,7 @@ class Terms:
     fail_above: int
     seen: str | None
     seen_words: str
+    network: Sequence[str]
     skipped: Mapping[str, str]
     plan: str
     assumptions: Mapping[str, Any]
@@ -96,6 +97,7 @@ def start(
         fail_above,
         prepared.seen,
         prepared.seen_words,
+        list(prepared.network),
         dict(prepared.skipped),
         prepared.words,
         prepared.findings.as_json(),
@@ -104,7 +106,7 @@ def start(
     folder.write_text("config.toml", to_toml(config))
     folder.write_json(TERMS, asdict(terms))
     ledger.note(folder)
-    narrator.say(f"{prepared.seen_words}\n{prepared.words}")
+    narrator.say(prepared.told)
     return Audit(Run(folder, config, narrator, command), terms, ledger)
 
 

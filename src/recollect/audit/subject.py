@@ -12,6 +12,7 @@ from recollect.config import Config, updated
 from recollect.core import RecollectError
 from recollect.data import TaskData, load
 from recollect.datasets import heldout_data, training_data
+from recollect.loading.description import describe
 from recollect.networks import load_source
 from recollect.outputs import network_outputs, require_outputs
 
@@ -31,10 +32,15 @@ class Subject:
     heldout: TaskData | None
     seen: Seen | None
     seen_words: str
+    declared_shape: tuple[int, ...] | None = None
 
     @property
     def box(self) -> tuple[float, float] | None:
         return _ASSUMED_BOX if self.seen is None or self.data is None else self.seen.box(self.data.images)
+
+    def facts(self) -> list[str]:
+        """Task, inputs and their values, in a sentence each that says where it is known from."""
+        return describe(self.net, *self.labelled_inputs(), input_shape=self.declared_shape).sentences
 
     def labelled_inputs(self) -> tuple[Tensor, Tensor] | tuple[None, None]:
         """Training samples as the network saw them, with their labels."""
@@ -51,7 +57,9 @@ def look_at(config: Config, declared: str | None) -> tuple[Config, Subject]:
     assert config.source is not None
     if config.data is None:
         net, sample_shape = load_source(config.source)
-        return config, Subject(net, sample_shape, None, None, None, "Inputs are assumed to lie in [-1, 1].")
+        words, declared_shape = "Inputs are assumed to lie in [-1, 1].", config.source.sample_shape
+        return config, Subject(net, sample_shape, None, None, None, words, declared_shape or sample_shape)
+    declared_shape = config.source.sample_shape
     config, net, sample_shape = _fitted(config)
     data = training_data(config)
     heldout = heldout_data(config, data)
@@ -62,7 +70,7 @@ def look_at(config: Config, declared: str | None) -> tuple[Config, Subject]:
         )
     require_outputs(network_outputs(net, data.x[:1]).shape[1], data)
     seen, words = _seen(net, data, declared)
-    return config, Subject(net, sample_shape, data, heldout, seen, words)
+    return config, Subject(net, sample_shape, data, heldout, seen, words, declared_shape)
 
 
 def _fitted(config: Config) -> tuple[Config, nn.Module, tuple[int, ...]]:

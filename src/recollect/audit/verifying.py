@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -31,6 +31,8 @@ class Agreed(Protocol):
     def seen(self) -> str | None: ...
     @property
     def seen_words(self) -> str: ...
+    @property
+    def network(self) -> Sequence[str]: ...
     @property
     def skipped(self) -> Mapping[str, str]: ...
     @property
@@ -97,6 +99,7 @@ def _circumstances(run: Run, terms: Agreed, ledger: Ledger, copies: int) -> Circ
         fail_above=terms.fail_above,
         rate=terms.rate,
         seen_words=terms.seen_words,
+        network=terms.network,
         skipped=terms.skipped,
         assumptions=terms.assumptions,
         copies=copies,

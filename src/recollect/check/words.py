@@ -73,16 +73,15 @@ def about_structure(found: Structure) -> list[Finding]:
             Finding(
                 "obstacle",
                 "activations",
-                f"{listed(found.other_activations)}: not homogeneous, and the attack smooths ReLU's derivative alone.",
+                f"{listed(found.other_activations)}: not homogeneous, and their derivative is not smoothed.",
             )
         )
     if found.leaky_activations:
         told.append(
             Finding(
-                "caution",
+                "ok",
                 "activations",
-                f"{listed(found.leaky_activations)}: homogeneous, but the attack smooths ReLU's derivative alone, so "
-                "candidates have less to follow.",
+                f"{listed(found.leaky_activations)}: homogeneous, and smoothed like ReLU where the slope is fixed.",
             )
         )
     if found.dropout:

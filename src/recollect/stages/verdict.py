@@ -57,7 +57,7 @@ def generated_verdict(summary: Mapping[str, Any]) -> str:
         sentence += f" (mean of {count} generators, deviation {summary['attack_accuracy_deviation']:.1%})"
     if summary.get("member_luck") is None:
         return f"{sentence}. Without held-out images nobody can say whether they are nearer to training images."
-    ahead = f"mean NCC with the nearest {summary['member_advantage']:+.4f}"
+    ahead = f"their NCC with the nearest differs by {summary['member_advantage']:+.4f}"
     if summary["member_luck"] > BEYOND_LUCK:
         return (
             f"{sentence}. Nothing says that they are nearer to training images than to held-out ones ({ahead}, and "

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, Field
 
+from recollect.config.section import Section
 from recollect.symmetries import checked_name
 
 
@@ -17,10 +18,8 @@ GroupChoice = Annotated[str, AfterValidator(_group_or_model)]
 """``model``, the group that the network says it is invariant to, or the name of one."""
 
 
-class SameGDConfig(BaseModel):
+class SameGDConfig(Section):
     """SAME-GD (Elbaz 2024, algorithm 1), for ``attack.optimiser = "same_gd"``. Symbols of the paper in brackets."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     update_every: int = Field(default=100, ge=1)
     """[T_update] steps from one mix with the remembered asymmetry to the next."""
@@ -36,10 +35,8 @@ class SameGDConfig(BaseModel):
     """``squared_gradient``: elementwise, as printed."""
 
 
-class DeepPriorConfig(BaseModel):
+class DeepPriorConfig(Section):
     """Deep image prior (Ulyanov 2020; Elbaz 2024), for ``attack.space = "dip"``."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     networks: Literal["one", "each"] = "one"
     """``one`` network for all candidates of a trial, each with noise of its own; or one network for ``each``."""
@@ -48,10 +45,8 @@ class DeepPriorConfig(BaseModel):
     """What stands for the training mean, which an attacker does not know: an image to be found, or 0.5 everywhere."""
 
 
-class AsymmetryConfig(BaseModel):
+class AsymmetryConfig(Section):
     """Against candidates that collapse to the average of their orbit; all off unless set."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     unfold: bool = False
     """Attack the network inside the average: each element of an orbit becomes a candidate of its own, and gradient

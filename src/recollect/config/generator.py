@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from recollect.candidates.conditioning import Conditioning
+from recollect.config.section import Section
 from recollect.objectives.inversion import INVERSION, RECONSTRUCTION, Perturbation
 
 Mode = Literal["inversion", "reconstruction"]
@@ -14,13 +15,11 @@ Mode = Literal["inversion", "reconstruction"]
 _DEFAULTS: dict[Mode, dict[str, float]] = {"inversion": INVERSION, "reconstruction": RECONSTRUCTION}
 
 
-class TermWeights(BaseModel):
+class TermWeights(Section):
     """Weights of the terms of the loss; those of the mode where one is left out, and 0 removes a term.
 
     Symbols of the paper in brackets.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     divergence: float | None = Field(default=None, ge=0)
     """[alpha] KL between condition and answer."""
@@ -46,10 +45,8 @@ class TermWeights(BaseModel):
     """Mean cosine of two images of one class, which the paper lacks."""
 
 
-class GeneratorConfig(BaseModel):
+class GeneratorConfig(Section):
     """A generator per trial, for ``attack.method = "generator"``; ``lr_x`` of a trial is the rate of its Adam."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     mode: Mode = "reconstruction"
     """``inversion``: any images that the classifier takes for their class. ``reconstruction``: such as it was trained
@@ -89,10 +86,8 @@ class GeneratorConfig(BaseModel):
         return {name: weight for name, weight in (_DEFAULTS[self.mode] | given).items() if weight}
 
 
-class IndependentConfig(BaseModel):
+class IndependentConfig(Section):
     """The classifiers that judge generated images, trained on images which the attacked one never saw."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     images: int = Field(default=8000, ge=2)
     """At most so many are trained on."""

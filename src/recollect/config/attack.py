@@ -1,0 +1,116 @@
+"""``[attack]``: what is minimised, over what, and with which settings."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+from pydantic import ByteSize, Field, model_validator
+
+from recollect.config.generator import GeneratorConfig
+from recollect.config.methods import AsymmetryConfig, DeepPriorConfig, GroupChoice, SameGDConfig
+from recollect.config.section import Section
+from recollect.problem import Precision
+
+
+class TrialSettings(Section):
+    """What may differ between trials. Symbols of Haim 2022 in brackets."""
+
+    lr_x: float = Field(default=0.3, gt=0, allow_inf_nan=False)
+    lr_duals: float = Field(default=1e-3, gt=0, allow_inf_nan=False)
+    init_scale: float = Field(default=0.01, gt=0, allow_inf_nan=False)
+    """[sigma_x] standard deviation of the initial candidates."""
+    dual_min: float = Field(default=0.3, ge=0, allow_inf_nan=False)
+    """[lambda_min] multipliers below this are pushed up."""
+    smoothing: float = Field(default=100.0, gt=0, allow_inf_nan=False)
+    """[alpha] sharpness of ReLU's derivative, sigmoid(alpha z)."""
+
+
+UNIFORM = ("dual_min", "smoothing")
+"""Settings that are drawn uniformly; the others on a logarithmic scale."""
+
+
+class SearchConfig(Section):
+    """Random settings, drawn anew for each trial: log-uniform, except the last two, which are uniform."""
+
+    trials: int = Field(ge=1)
+    lr_x: tuple[float, float] = (0.1, 1.0)
+    lr_duals: tuple[float, float] = (1e-3, 1.0)
+    init_scale: tuple[float, float] = (3e-4, 2e-2)
+    dual_min: tuple[float, float] = (0.2, 0.8)
+    smoothing: tuple[float, float] = (60.0, 200.0)
+
+    @model_validator(mode="after")
+    def _ranges_are_ranges(self) -> SearchConfig:
+        for name in TrialSettings.model_fields:
+            low, high = getattr(self, name)
+            if not (0 < low <= high < math.inf):
+                raise ValueError(f"{name} = [{low}, {high}] is no range; give two positive numbers, smaller first")
+        return self
+
+    def draw(self, seed: int) -> tuple[TrialSettings, ...]:
+        generator = torch.Generator().manual_seed(seed)
+        unit = torch.rand(self.trials, len(TrialSettings.model_fields), generator=generator, dtype=torch.float64)
+        return tuple(
+            TrialSettings(
+                **{name: self._place(name, share) for name, share in zip(TrialSettings.model_fields, row, strict=True)}
+            )
+            for row in unit.tolist()
+        )
+
+    def _place(self, name: str, share: float) -> float:
+        low, high = getattr(self, name)
+        if name in UNIFORM:
+            return low + share * (high - low)
+        return math.exp(math.log(low) + share * (math.log(high) - math.log(low)))
+
+
+class AttackConfig(Section):
+    """One attack: what is minimised, over how many candidates, for how long, with which trials."""
+
+    method: Literal["kkt", "activation", "weights", "generator"] = "kkt"
+    target: Literal["auto", "mlp", "module"] = "auto"
+    task: Literal["auto", "binary", "multiclass", "regression"] = "auto"
+    """What the network was trained for; ``auto``: one output is a binary classifier, several are classes."""
+    candidates: int = Field(default=1000, ge=1)
+    steps: int = Field(default=50_000, ge=1)
+    schedule: Literal["constant", "cosine"] = "constant"
+    precision: Precision = "tf32"
+    """``fp16``: half-precision operands scaled row by row, as accurate as ``tf32``, on GPUs and for plain MLPs."""
+    optimiser: Literal["momentum", "adam", "same_gd"] = "momentum"
+    momentum: float = Field(default=0.9, ge=0, lt=1)
+    compile: Literal["auto", "on", "off"] = "auto"
+    """torch.compile fuses what lies between matrix products; ``auto`` does so where a run is long enough to repay."""
+    space: Literal["full", "row", "dip"] = "full"
+    """``row``: search the row space of an MLP's first layer, at most ``max_rank`` directions above the noise.
+    ``dip``: candidates are what a convolutional network makes of noise, its weights are searched (deep image prior)."""
+    max_rank: int = Field(default=512, ge=1)
+    exposed_share: float = Field(default=0.125, gt=0, le=1)
+    """Share of the candidates, those of largest norm, on which the box prior acts in the row space; 1 is exact."""
+    stall: float = Field(default=1e-6, ge=0)
+    """Trials that would move by less than this share of their size in a fiftieth of all steps stop; 0: never."""
+    recompute: bool = False
+    """Gradient checkpointing for networks that are no plain MLP: less memory, more time."""
+    trials_at_once: int | None = Field(default=None, ge=1)
+    """Trials worked on together within a step; fewer need less memory and hardly more time. All when left out."""
+    chunk: int | None = Field(default=None, ge=1)
+    """Candidates of a trial worked on at once; fewer need less memory and more time. All when left out."""
+    memory_limit: ByteSize | None = None
+    """Such as "8GiB": chooses how much an MLP works on at once; other networks do with less when they run out."""
+    layer_weights: tuple[float, ...] | None = None
+    """Weight of each layer's residual, input side first; all 1 when left out, as published."""
+    dual_floor_weight: float = Field(default=5.0, ge=0)
+    box_weight: float = Field(default=1.0, ge=0)
+    """0 switches the prior off, for data that are not images."""
+    box: tuple[float, float] = (-1.0, 1.0)
+    """Least and largest value of a pixel: [-1, 1] holds images less their mean, [0, 1] images as they are."""
+    group: GroupChoice = "model"
+    """The symmetry that ``same_gd`` and ``asymmetry`` work against."""
+    same_gd: SameGDConfig = SameGDConfig()
+    dip: DeepPriorConfig = DeepPriorConfig()
+    asymmetry: AsymmetryConfig = AsymmetryConfig()
+    generator: GeneratorConfig = GeneratorConfig()
+    trials: tuple[TrialSettings, ...] = Field(default=(TrialSettings(),), min_length=1)
+    search: SearchConfig | None = None
+    """Random settings instead of ``trials``; in a run folder they have been drawn and stand in ``trials``."""
