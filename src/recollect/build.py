@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from recollect.build_generator import build_generator_problem
-from recollect.build_parts import SPACES, Search, Settings, attacked, optimiser_for, priors_for
+from recollect.build_parts import SPACES, Search, Settings, attacked, optimiser_for, priors_for, row_basis
 from recollect.config import AttackConfig
 from recollect.core import Objective, RecollectError, Target, TrialRng
 from recollect.memory import AtOnce, footprint_of, within
@@ -57,16 +58,17 @@ def build_problems(
     seed: int,
     devices: Sequence[torch.device],
     numbers: Sequence[int] | None = None,
+    basis: Float[Tensor, "d r"] | None = None,
 ) -> list[Problem]:
     """Parts of one run, trials spread evenly over the devices, in order; a device without trials is left out.
 
-    ``numbers`` names some of the trials; all of them where it is left out.
+    ``numbers`` names some of the trials; all of them where it is left out. ``basis`` is that of `shared_basis`.
     """
     numbers = range(len(attack.trials)) if numbers is None else numbers
     count, trials = len(devices), len(numbers)
     shares = [numbers[trials * index // count : trials * (index + 1) // count] for index in range(count)]
     return [
-        build_problem(net, sample_shape, attack, seed, device, share)
+        build_problem(net, sample_shape, attack, seed, device, share, basis)
         for device, share in zip(devices, shares, strict=True)
         if len(share)
     ]
@@ -79,20 +81,21 @@ def build_problem(
     seed: int,
     device: torch.device,
     share: Sequence[int] | None = None,
+    basis: Float[Tensor, "d r"] | None = None,
 ) -> Problem:
     """Everything ``solve`` needs, on the device, in the precision asked for; ``share`` names some of the trials."""
     share = range(len(attack.trials)) if share is None else share
     attack = attack.model_copy(update={"trials": tuple(attack.trials[index] for index in share)})
     if attack.method == "generator":
         return build_generator_problem(net, sample_shape, attack, seed, device, share)
-    dtype = torch.float64 if attack.precision == "fp64" else torch.float32
+    dtype = _dtype(attack)
     half = attack.precision == "fp16" and attack.method == "kkt" and device.type == "cuda"
     target = as_target(attacked(net, attack), sample_shape, attack.target, dtype, device, attack.recompute, half)
     outputs = _outputs_of(target, dtype, device)
     task = _task(attack, outputs)
     parameter_weights(target, attack.layer_weights)
     rng = TrialRng(seed, tuple(share), dtype, device, own_part(attack.candidates))
-    search = Search.of(net, sample_shape, attack, rng, half)
+    search = Search.of(net, sample_shape, attack, rng, half, basis)
     candidates, target = SPACES[attack.space](search, target)
     compiled = _worth_compiling(attack, target)
     at_once = _at_once(attack, target, half, compiled and device.type == "cuda")
@@ -112,6 +115,20 @@ def build_problem(
         memory_limit=attack.memory_limit,
         total=sum_across(),
     )
+
+
+def shared_basis(
+    net: nn.Module, sample_shape: tuple[int, ...], attack: AttackConfig, device: torch.device
+) -> Float[Tensor, "d r"] | None:
+    """What many problems of one network need not find each for itself: the basis of its row space, if they have one."""
+    if attack.space != "row" or attack.method == "generator":
+        return None
+    target = as_target(attacked(net, attack), sample_shape, attack.target, _dtype(attack), device)
+    return row_basis(target, attack.max_rank)
+
+
+def _dtype(attack: AttackConfig) -> torch.dtype:
+    return torch.float64 if attack.precision == "fp64" else torch.float32
 
 
 def _worth_compiling(attack: AttackConfig, target: Target) -> bool:

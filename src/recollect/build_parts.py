@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from recollect.candidates import DeepImagePrior, Pixels, RowSpace, signal_basis
@@ -32,16 +33,24 @@ class Search:
     rng: TrialRng
     group: Group
     half: bool
+    basis: Float[Tensor, "d r"] | None = None
+    """Of the row space, where somebody has it already."""
 
     @classmethod
     def of(
-        cls, net: nn.Module, sample_shape: tuple[int, ...], attack: AttackConfig, rng: TrialRng, half: bool
+        cls,
+        net: nn.Module,
+        sample_shape: tuple[int, ...],
+        attack: AttackConfig,
+        rng: TrialRng,
+        half: bool,
+        basis: Float[Tensor, "d r"] | None = None,
     ) -> Search:
         names = type(attack.trials[0]).model_fields
         values = {name: [getattr(trial, name) for trial in attack.trials] for name in names}
         settings = {name: torch.tensor(value, dtype=rng.dtype, device=rng.device) for name, value in values.items()}
         group = chosen_group(attack.group, net, sample_shape)
-        return cls(attack, settings, rng, group.to(settings["lr_x"]), half)
+        return cls(attack, settings, rng, group.to(settings["lr_x"]), half, basis)
 
 
 def attacked(net: nn.Module, attack: AttackConfig) -> nn.Module:
@@ -65,13 +74,19 @@ def _pixels(search: Search, target: Target) -> tuple[Candidates, Target]:
     return Pixels(attack.candidates, target.sample_shape, scale, asymmetric), target
 
 
-def _row_space(search: Search, target: Target) -> tuple[Candidates, Target]:
+def row_basis(target: Target, max_rank: int) -> Float[Tensor, "d r"]:
+    """The directions that a search in the row space moves along; their number suits matrix products on GPUs."""
     if not is_perceptron(target):
         raise RecollectError(
             "the row space is that of an MLP's first layer, this network is no plain MLP; use --set attack.space=full."
         )
+    return signal_basis(target.first_weight, max_rank, multiple=8)
+
+
+def _row_space(search: Search, target: Target) -> tuple[Candidates, Target]:
     attack, scale = search.attack, search.settings["init_scale"]
-    basis = signal_basis(target.first_weight, attack.max_rank, multiple=8)
+    basis = row_basis(target, attack.max_rank) if search.basis is None else search.basis.to(search.rng.device)
+    assert is_perceptron(target)
     shape = target.sample_shape
     candidates = RowSpace(attack.candidates, shape, scale, basis, attack.exposed_share, search.half)
     return candidates, target.in_subspace(basis)

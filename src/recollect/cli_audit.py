@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -104,7 +106,8 @@ def audit(
     rate = 0.01 if rate is None else rate
     declared = _declared(seen, keep_mean)
     subject = _subject(model, module, weights, shape, data, holdout, task, n, device)
-    prepared = plan_audit(subject.config, declared or subject.seen, precision, rate, ledger, narrator)
+    with redirect_stdout(sys.stderr):
+        prepared = plan_audit(subject.config, declared or subject.seen, precision, rate, ledger, narrator)
     if dry_run:
         return _show_plan(prepared, as_json)
     folder = Path("runs") / prepared.config.name if out is None else out
@@ -166,7 +169,8 @@ def _refuse(run: Path, options: dict[str, object]) -> None:
 
 def _finish(begun: Audit, as_json: bool, junit_file: Path | None, sarif_file: Path | None) -> None:
     try:
-        go(begun)
+        with redirect_stdout(sys.stderr):  # networks of the user's own may print whenever they are called
+            go(begun)
     except KeyboardInterrupt:
         command = shlex.join(["recollect", "audit", "--resume", str(begun.run.folder.path)])
         Console(stderr=True).print(f"Interrupted. Go on with: {command}", markup=False, soft_wrap=True)

@@ -64,7 +64,7 @@ Address = Annotated[
     typer.Option("--address", help="Of the Ray cluster, such as auto or ray://host:10001; else Ray starts here."),
 ]
 TrackerName = Annotated[
-    str | None, typer.Option("--tracker", help="Who is told of every trial: tensorboard, wandb or mlflow.")
+    str | None, typer.Option("--tracker", help="Who is told of every trial: tensorboard, wandb, mlflow or none.")
 ]
 Storage = Annotated[
     str | None,
@@ -107,9 +107,9 @@ def sweep(
         refused = {"MODEL": model, "--module": module, "--weights": weights, "--shape": shape, "--data": data}
         refused |= {"--holdout": holdout, "--task": task, "--n": n, "--batch": batch, "--sampler": sampler}
         refused |= {"--storage": storage, "--config": config_file, "--preset": preset, "--overwrite": overwrite}
-        refused |= {"--pruning": pruning, "--tracker": tracker}
+        refused |= {"--pruning": pruning}
         if not dry_run:
-            move_sweep(resume, executor, address)
+            move_sweep(resume, executor, address, tracker)
         return go_on(resume, out, overrides, dry_run, as_json, device, refused, trials)
     asked = {"batch": batch, "sampler": sampler, "pruning": pruning, "storage": storage}
     asked |= {"executor": executor, "address": address, "tracker": tracker}
@@ -125,18 +125,24 @@ def sweep(
     return begin(config, "reproduce" if config.source is None else "judged", out, overwrite, dry_run, as_json)
 
 
-def move_sweep(folder: Path, executor: str | None, address: str | None) -> None:
-    """An interrupted sweep may go on elsewhere: where trials run has no part in what they find."""
-    if executor is None and address is None:
-        return
-    given: dict[str, str | None] = {} if executor is None else {"sweep.executor": executor}
-    if address is not None or executor == "local":
-        given["sweep.address"] = address
+def move_sweep(folder: Path, executor: str | None, address: str | None, tracker: str | None) -> None:
+    """An interrupted sweep may go on elsewhere: where trials run and who is told has no part in what they find."""
     run = experiments.resume(folder, Narrator(quiet=True), command_line())
-    if run.config.sweep is None:
-        raise RecollectError(f"'{folder}' holds no sweep, so --executor and --address do not suit it; leave them out.")
-    with run.folder.locked():
-        run.folder.write_text("config.toml", to_toml(with_settings(run.config, given, "options")))
+    asked = {"executor": executor, "address": address, "tracker": tracker}
+    given: dict[str, str | None] = {f"sweep.{name}": value for name, value in asked.items() if value is not None}
+    if executor == "local":
+        given["sweep.address"] = address
+    if given and run.config.sweep is None:
+        raise RecollectError(
+            f"'{folder}' holds no sweep, so --executor, --address and --tracker do not suit it; leave them out."
+        )
+    source = run.config.source
+    if source is not None and source.folder is not None and not Path(source.folder).exists():
+        copy = folder.resolve() / "model"
+        given |= {"source.folder": str(copy)} if (copy / "model.json").is_file() else {}
+    if given:
+        with run.folder.locked():
+            run.folder.write_text("config.toml", to_toml(with_settings(run.config, given, "options")))
 
 
 def sweep_overrides(

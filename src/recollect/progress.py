@@ -36,7 +36,9 @@ class Narrator:
             TimeRemainingColumn(compact=True, elapsed_when_finished=True),
             TextColumn("{task.fields[detail]}"),
         )
-        with Progress(*columns, console=self.console, disable=self.console.quiet) as progress:
+        # Trials on a cluster end minutes apart; rich would forget all but the last half minute.
+        shown = Progress(*columns, console=self.console, disable=self.console.quiet, speed_estimate_period=3600)
+        with shown as progress:
             task = progress.add_task(description, total=total, completed=done, detail="")
             yield lambda done, detail: progress.update(task, completed=done, detail=detail)
 

@@ -199,6 +199,9 @@ def test_without_data_nothing_is_verified(command: Command, leaky: list[str], tm
     ranked = load_file(tmp_path / "run" / "distilled.safetensors")
     assert 0 < len(ranked["candidates"]) < 1000
     assert (ranked["duals"] > 0.2).all()
+    assert "Inputs: 1x8x8 (declared)." in found["measured"]
+    inferred = command("audit", *leaky, "--dry-run", "--json")
+    assert "Inputs: 64 (from the first layer)." in json.loads(inferred.out)["network"]
     assert (tmp_path / "run" / "report.html").exists()
 
 
@@ -236,6 +239,15 @@ def test_a_folder_that_holds_no_audit(command: Command, finished: Path) -> None:
     assert "is no run folder" in command("audit", "--resume", "absent").error
     assert "holds no audit that was begun" in command("audit", "--resume", finished).error
     assert "an existing network is given by" in command("audit").error
+
+
+def test_what_a_network_prints_is_not_in_the_json(command: Command, leaky: list[str], tmp_path: Path) -> None:
+    loud = "print('imported')\nimport nets\n\n\nclass Loud(nets.Perceptron):\n    def forward(self, x):\n"
+    (tmp_path / "loud.py").write_text(f"{loud}        print('called')\n        return super().forward(x)\n")
+    assert leaky[:2] == ["--model", "nets:Perceptron"]
+    shown = command("audit", "--model", "loud:Loud", *leaky[2:], "--shape", "1,8,8", "--dry-run", "--json")
+    assert json.loads(shown.out)["network"]
+    assert "called" in shown.err
 
 
 def test_a_plan_without_a_run(command: Command, leaky: list[str], tmp_path: Path) -> None:

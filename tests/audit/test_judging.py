@@ -105,8 +105,17 @@ def test_more_is_recovered_where_something_leaks() -> None:
     assert 15 < low < 30 < high < 45
     assert verdict(found, 61.0, "cpu").startswith(f"{found.count} of 100 training samples were recovered")
     assert "in 1 min 1 s on cpu" in verdict(found, 61.0, "cpu")
+    assert verdict(found, 61.0, "cpu").endswith(
+        "provided that training and held-out samples are what they were declared to be."
+    )
+    assert not any("generator" in sentence for sentence in interpretation(found, fail_above=50))
     assert any("AUC" in sentence for sentence in measured(found))
     assert any("no more than the 50" in sentence for sentence in interpretation(found, fail_above=50))
+
+
+def test_generated_images_are_not_called_copies() -> None:
+    found = judge_audit([evidence(torch.arange(5.0), torch.arange(9.0), "generator")], 0.1)
+    assert any("typical of the training data, not copies" in sentence for sentence in interpretation(found, 0))
 
 
 def test_few_held_out_samples_promise_less_and_say_so() -> None:

@@ -19,7 +19,9 @@ from recollect.audit.junit import junit
 from recollect.audit.sarif import MOST_RESULTS, sarif
 from recollect.audit.seen import WORDS, likeliest, seen_as
 from recollect.audit.subject import without_copies
+from recollect.build import build_problems
 from recollect.check import check_network
+from recollect.config import AttackConfig
 from recollect.core import RecollectError
 from recollect.data import LabelledImages, TaskData, training_set
 from recollect.runs import RunFolder
@@ -47,6 +49,11 @@ def test_time_spent_before_an_interruption_counts(tmp_path: Path) -> None:
         time.sleep(0.01)
     assert folder.read_json(LEDGER)["seconds"] > 50.0
     assert Ledger.of(RunFolder(tmp_path / "new"), 60.0).spent < 5.0
+
+
+def test_whoever_goes_on_learns_how_the_budget_stands() -> None:
+    assert Ledger(60.0, spent=50.0).words == "50 s of 1 min 0 s are used."
+    assert Ledger(60.0, spent=90.0).words.startswith("1 min 30 s of 1 min 0 s are used: what was begun is finished")
 
 
 @given(st.floats(0.1, 1e5), st.sampled_from([1, 4, 16]), st.floats(1e-5, 10.0))
@@ -117,6 +124,22 @@ def test_attacks_are_chosen_by_what_the_network_is(
     fitting, skipped = plan.chosen(plan.Traits.of(net, check_network(net, (3, 4, 4)), box))
     assert [method.name for method in fitting] == expected
     assert set(skipped) == {method.name for method in plan.METHODS} - set(expected)
+
+
+@pytest.mark.parametrize(("side", "classes"), [(8, 10), (28, 10), (4, 4), (4, 5)])
+def test_a_generator_can_be_built_for_every_number_of_classes(side: int, classes: int) -> None:
+    """Ten classes need a conditioning matrix of 10 x 10, which images of 8 x 8 have no room for."""
+    net = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(2 * (side - 2) ** 2, classes))
+    section = plan.generator_settings((1, side, side), classes) | {"candidates": 4, "steps": 1}
+    attack = AttackConfig.model_validate(section)
+    assert build_problems(net, (1, side, side), attack, 0, [torch.device("cpu")])
+    assert attack.generator.conditioning == ("vector" if classes > side else "vector_matrix")
+
+
+def test_tiny_images_leave_the_generator_out() -> None:
+    net = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU(), nn.Flatten(), nn.Linear(2, 3))
+    _, skipped = plan.chosen(plan.Traits.of(net, check_network(net, (1, 3, 3)), (0.0, 1.0)))
+    assert "at least 4 x 4 pixels" in skipped["generator"]
 
 
 def test_hostile_words_stay_words() -> None:

@@ -44,10 +44,13 @@ def test_the_audit_is_read_as_written(audited: Path) -> None:
         ("training samples recovered", "3 of 20"),
         ("95% interval beyond luck", "1.0 to 6.0"),
         ("held-out samples that pass too", "4 of 400"),
-        ("false-positive rate asked for", "1%"),
+        ("false-positive rate", "1%"),
     ]
-    assert audit.attacks == [["kkt", "kkt", "3", "0.812", "1.5e-09", "61.2 s", "Found three."]]
-    assert audit.affected == [["7", "-1", "0.987", "0.0025", "kkt", "1, 8"]]
+    assert audit.attacks == [
+        ["attack", "passed", "threshold", "by luck alone", "time"],
+        ["KKT reconstruction", "3", "0.812", "1.5e-09", "61.2 s"],
+    ]
+    assert audit.affected == [["7", "-1", "0.987", "0.0025", "KKT reconstruction", "1, 8"]]
     assert audit.roc is not None
     assert audit.roc.true_at(0.01) == 0.5
     assert audit.environment == [("torch", "2.13.0"), ("device", "cpu"), ("seconds", "61.5")]
@@ -87,4 +90,16 @@ def test_odd_values_are_left_out(audited: Path, odd: object) -> None:
 
 def test_a_quiet_audit_is_not_painted_as_a_leak(audited: Path) -> None:
     (audited / "audit.json").write_text(json.dumps(AUDIT | {"leak": False, "verdict": "Nothing found."}))
-    assert '<p class="verdict quiet">Nothing found.</p>' in write_report(audited).read_text()
+    html = write_report(audited).read_text()
+    assert '<p class="verdict quiet">Nothing found.</p>' in html
+    assert "Samples that pass, no more than luck explains (1)" in html
+    assert "Affected samples" not in html
+    assert "training samples recovered" not in html
+
+
+def test_an_attack_with_a_name_of_its_own_keeps_it_and_empty_columns_go(audited: Path) -> None:
+    attack = {"name": "longer", "method": "activation", "seconds": 2.0, "recovered": None, "words": "Ran."}
+    (audited / "audit.json").write_text(json.dumps(AUDIT | {"attacks": [attack]}))
+    audit = read_audit(audited)
+    assert audit is not None
+    assert audit.attacks == [["attack", "time"], ["longer (activation maximisation)", "2.0 s"]]

@@ -59,6 +59,22 @@ def test_every_sample_has_its_fate(folders: tuple[Path, Path]) -> None:
     )
 
 
+def test_counts_that_luck_explains_are_called_so(folders: tuple[Path, Path]) -> None:
+    (folders[0] / "audit.json").write_text(json.dumps({"leak": True}))
+    (folders[1] / "audit.json").write_text(json.dumps({"leak": False}))
+    assert comparison_verdict(compared(folders)).endswith("1 still recovered. Luck explains the count after.")
+    (folders[0] / "audit.json").write_text(json.dumps({"leak": False}))
+    assert comparison_verdict(compared(folders)).endswith("Luck explains the count before and after.")
+
+
+def test_samples_that_matched_nothing_do_not_stretch_the_axes(folders: tuple[Path, Path]) -> None:
+    record = json.loads((folders[1] / "matches.json").read_text())
+    record["samples"][5]["ncc"] = -1.0
+    (folders[1] / "matches.json").write_text(json.dumps(record))
+    plot = change_plot(compared(folders), items=True)
+    assert plot.y.low > 0
+
+
 def test_samples_are_paired_by_index_not_by_row(folders: tuple[Path, Path]) -> None:
     record = json.loads((folders[1] / "matches.json").read_text())
     pairs = load_file(folders[1] / "pairs.safetensors")

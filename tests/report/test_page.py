@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 from base64 import b64encode
 from hashlib import sha256
 from html.parser import HTMLParser
@@ -233,6 +235,17 @@ def test_without_reference_data_the_distilled_candidates_are_shown(make_run):
     assert (folder / "grid.png").exists()
 
 
+def test_a_network_trained_elsewhere_is_named(make_run):
+    folder = make_run()
+    shutil.rmtree(folder / "model", ignore_errors=True)
+    (folder / "config.toml").write_text('[source]\nmodule = "nets:make"\nweights = "<i>.pt"\n')
+    page = Page(write_report(folder))
+    assert "nets:make" in page.text
+    assert "It was trained elsewhere" in page.text
+    assert "model.json is missing" not in page.text
+    assert "i" not in {tag for tag, _ in page.tags}
+
+
 def test_no_samples_at_all_is_said(make_run):
     folder = make_run(n=0)
     assert "Matching left no pairs" in Page(write_report(folder)).text
@@ -242,7 +255,27 @@ def test_writing_twice_gives_the_same_page_and_leaves_no_scraps(make_run):
     folder = make_run()
     first = write_report(folder).read_bytes()
     assert write_report(folder).read_bytes() == first
-    assert not list(folder.rglob("*.partial"))
+    assert not list(folder.rglob("*.part*"))
+
+
+def test_what_a_kill_left_behind_is_taken_over(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", lambda path, missing_ok=False: None)  # a process that is killed tidies nothing
+        patch.setattr(os, "replace", lambda source, target: None)
+        save(tmp_path / "report.html", b"half")
+    assert len(list(tmp_path.iterdir())) == 1
+    save(tmp_path / "report.html", b"page")
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_candidates_that_are_no_images_are_not_said_to_be_missing(make_run):
+    folder = make_run()
+    for name in ("matches.json", "pairs.safetensors"):
+        (folder / name).unlink()
+    save_file({"candidates": torch.randn(5, 64), "duals": torch.ones(5)}, folder / "distilled.safetensors")
+    text = Page(write_report(folder)).text
+    assert "nothing has been verified; the 5 distilled candidates have the shape [64]" in text
+    assert "with --shape" in text
 
 
 def test_a_file_that_cannot_be_written_is_explained_and_cleaned_up(tmp_path):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
+from recollect.report.charts import score_histogram, score_scatter
 from recollect.report.curve_plots import attack_plot, training_plot
 from recollect.report.curves import Curve, Trace
 from recollect.report.folder import read_run
@@ -73,6 +75,22 @@ def test_scatter_has_a_dot_for_every_sample_where_it_belongs(make_run) -> None:
     assert counts == {"recovered": recovered, "not recovered": 30 - recovered}
     assert any(mark.words == "threshold 0.830" for mark in plot.marks)
     assert not any("threshold" in mark.words for mark in scatter_plot(matches, "ssim").marks)
+
+
+def test_samples_that_matched_nothing_do_not_stretch_the_axes(make_run) -> None:
+    matches = read_run(make_run(n=30)).matches
+    lost = tuple(replace(sample, ncc=-1.0) if row in (3, 7) else sample for row, sample in enumerate(matches.samples))
+    known = [sample.ncc for sample in lost if sample.ncc != -1.0]
+    matches = replace(matches, samples=lost)
+    plot = scatter_plot(matches, "ncc")
+    assert plot.y.low > min(known) - 0.1
+    assert plot.readings.y[-2:] == [plot.y.start, plot.y.start]
+    np.testing.assert_allclose(values_of(plot.y, plot.readings.y[:-2]), sorted(known, reverse=True))
+    histogram = histogram_plot(matches)
+    assert histogram.x.low > min([*known, *matches.null["ncc"]]) - 0.1
+    assert sum(float(row[1].rstrip("%")) for row in histogram.rows) == pytest.approx(100, abs=1)
+    for axis in (score_scatter(matches).axes[0].get_ylim(), score_histogram(matches).axes[0].get_xlim()):
+        assert axis[0] > -0.9
 
 
 def test_histogram_shares_are_those_of_numpy(make_run) -> None:

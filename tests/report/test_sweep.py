@@ -71,7 +71,7 @@ def test_lines_of_parallel_coordinates_meet_the_scales_where_the_values_are(tmp_
     paths = "".join(mark.path for mark in drawn.marks)
     assert paths.count("M") == 12, "a line for each trial that has a score"
     assert paths.count("L") == 24
-    best = next(mark for mark in drawn.marks if mark.words == "best 1 by score")
+    best = next(mark for mark in drawn.marks if mark.words == "best by score")
     heights = [float(y) for _, y in re.findall(r"[ML]([\d.]+) ([\d.]+)", best.path)]
     assert heights == sorted(heights, reverse=True) or len(set(heights)) == 1
     assert max(heights) <= drawn.bottom + 0.1
@@ -84,7 +84,7 @@ def test_slices_and_truth_have_a_point_for_each_trial(tmp_path: Path) -> None:
     rate, sharpness = slice_plots(swept)
     assert rate.x.logarithmic
     assert not sharpness.x.logarithmic
-    assert [mark.words for mark in rate.marks] == ["pruned", "complete"]
+    assert [mark.words for mark in rate.marks] == ["pruned, when it stopped", "complete"]
     assert [mark.path.count("M") for mark in rate.marks] == [4, 8]
     truth = truth_plot(swept)
     assert truth.y_label == "samples recovered"

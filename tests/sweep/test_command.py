@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -90,6 +92,35 @@ def test_a_network_that_exists(command: Command, finished: Path, tmp_path: Path)
     assert "reference_count" not in json.loads(ended.out)
 
 
+def test_a_copied_folder_grows_where_the_network_is_not(command: Command, finished: Path, tmp_path: Path) -> None:
+    model, run, copy = tmp_path / "model", tmp_path / "run", tmp_path / "copy"
+    shutil.copytree(finished, model)
+    options = ("--set", "attack.candidates=8", "--set", "attack.steps=20", "--sampler", "tpe", "--json")
+    assert command("sweep", model, *SWEEP, *options, "--out", run).code == 0
+    first = lines(run)
+    shutil.copytree(run, copy)
+    shutil.rmtree(run)
+    shutil.rmtree(model)
+    ended = command("sweep", "--resume", copy, "--trials", "7", "--json")
+    assert ended.code == 0, ended.err
+    assert json.loads(ended.out)["trials"] == 7
+    assert lines(copy)[:5] == first
+
+
+def test_the_row_space_is_found_once(
+    command: Command, tiny: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the batches: the singular values of a large layer take seconds."""
+    found, decompose = [], torch.linalg.svd
+    monkeypatch.setattr(torch.linalg, "svd", lambda *args, **named: found.append(1) or decompose(*args, **named))
+    options = ("--preset", "demo", *tiny, "--set", 'attack.space="row"', "--trials", "8", "--batch", "2", "--json")
+    for pruning in ("none", "halving"):
+        ended = command("sweep", *options, "--pruning", pruning, "--out", tmp_path / pruning)
+        assert ended.code == 0, ended.err
+        assert len(found) == 2, "one to see whether it can be done, before training, and one for all batches"
+        found.clear()
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
@@ -166,5 +197,7 @@ def test_what_somebody_sees_who_watches(command: Command, tiny: list[str], tmp_p
     assert ended.code == 0, ended.err
     assert "Sweeping over 5 trials of 8 candidates, 60 steps" in ended.err
     assert "best score" in ended.err
-    assert "of 4 recovered by one trial" in ended.err
+    assert "of 4 recovered" in ended.err
+    shown = next(line for line in ended.err.splitlines() if "best score" in line)
+    assert re.search(r"100% 5 of 5 \d\d:\d\d best score \S+  \d of 4 recovered$", shown), "a part of it is cut off"
     assert list((tmp_path / "run" / "tensorboard").iterdir())

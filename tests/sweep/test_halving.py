@@ -245,6 +245,28 @@ def test_the_same_sweep_twice_has_the_same_bits(tmp_path: Path) -> None:
     assert one == other
 
 
+@pytest.mark.parametrize(("batch", "devices"), [(4, 1), (16, 1), (16, 2)])
+def test_slots_are_full_until_proposals_run_out(
+    batch: int, devices: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At least seven of eight slots move at every step, until the last trial has been taken."""
+    taken, used, advance, take = [], [], RefilledSlots.advance, Ledger.take
+    monkeypatch.setattr(Ledger, "take", lambda self, most: taken.extend(got := take(self, most)) or got)
+
+    def counted(slots: RefilledSlots, count: int) -> None:
+        if len(taken) < 64:
+            used.append(float(slots.state.moving.float().mean()))
+            assert len(slots.state.alive) == batch // devices
+        advance(slots, count)
+
+    monkeypatch.setattr(RefilledSlots, "advance", counted)
+    trials = halved(tmp_path, sweep(batch=batch, devices=devices), wanted=64)
+    assert len(trials) == len(taken) == 64
+    assert len(used) > 10
+    assert min(used) >= 7 / 8
+    assert sum(used) / len(used) > 0.95
+
+
 @given(st.integers(1, 10**6))
 def test_rungs_lie_where_trials_are_looked_at_and_before_the_end(steps: int) -> None:
     rungs = rungs_of(steps)

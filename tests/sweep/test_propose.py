@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import sqlite3
 import sys
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -162,6 +164,19 @@ def test_an_unreachable_storage_is_one_sentence(url: str) -> None:
     assert "secret" not in str(caught.value)
 
 
+def test_a_storage_that_breaks_under_way_is_one_sentence_with_the_cause(tmp_path: Path) -> None:
+    proposer = by_optuna(tmp_path, "tpe", f"sqlite:///{tmp_path / 'study.db'}", worker="one")
+    (made,) = proposer.propose(1, set())
+    with closing(sqlite3.connect(tmp_path / "study.db")) as database:
+        database.executescript("pragma writable_schema = on; drop table trial_user_attributes; drop table trials;")
+    for act in (lambda: proposer.tell(finished(made)), lambda: proposer.propose(2, set())):
+        with pytest.raises(RecollectError, match=r"no such table.*goes on with --resume\.$") as caught:
+            act()
+        assert "\n" not in str(caught.value)
+    proposer.study._storage.remove_session()
+    proposer.study._storage._backend.engine.dispose()
+
+
 def test_a_damaged_journal_is_one_sentence(tmp_path: Path) -> None:
     swept(by_optuna(tmp_path, "random"), batches=1)
     journal = tmp_path / JOURNAL
@@ -184,3 +199,15 @@ def test_without_optuna_random_works_and_the_others_say_what_to_install(monkeypa
     for settings in wanting:
         with pytest.raises(RecollectError, match=r"pip install 'recollect\[sweep\]'"):
             require_storage(SweepConfig(**settings))
+
+
+def test_half_a_line_at_the_end_of_a_journal_is_cut(tmp_path: Path) -> None:
+    """As a full disk leaves it: whoever wrote it was told that it failed."""
+    study = open_study(open_storage(tmp_path, None), "journal", "mine", "content")
+    study.add_trial(optuna.trial.create_trial(value=1.0))
+    journal = tmp_path / JOURNAL
+    whole = journal.read_bytes()
+    journal.write_bytes(whole + b'{"op_code": 4, "worker')
+    again = open_study(open_storage(tmp_path, None), "journal", "mine", "content")
+    assert [trial.value for trial in again.trials] == [1.0]
+    assert journal.read_bytes().startswith(whole)

@@ -38,7 +38,7 @@ def test_tensorboard_reads_back_what_was_told(tmp_path: Path) -> None:
         warnings.simplefilter("ignore")  # TensorBoard's own, at import
         from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-        told = tracking("tensorboard", "mine", tmp_path)
+        told = tracking("tensorboard", "mine", tmp_path, print)
         told([COMPLETE, PRUNED])
         told([DIVERGED])
     events = EventAccumulator(str(tmp_path / "tensorboard"))
@@ -69,13 +69,14 @@ class Recorder:
 def test_what_is_sent_to_the_others(package: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     recorder = Recorder()
     monkeypatch.setattr(trackers, "importlib", SimpleNamespace(import_module=lambda name: {package: recorder}[name]))
-    tracking(package, "mine", tmp_path)([COMPLETE])
+    tracking(package, "mine", tmp_path, print)([COMPLETE])
     if package == "wandb":
         assert recorder.calls[0] == ("init", (), {"project": "recollect", "name": "mine", "dir": str(tmp_path)})
-        assert ("log", ({"score": 0.5, "trial": 3},), {}) in recorder.calls
+        assert recorder.calls[1:] == [("log", ({**figures(COMPLETE), "trial": 3},), {})]
     else:
         assert recorder.calls[:2] == [("set_experiment", ("recollect",), {}), ("start_run", (), {"run_name": "mine"})]
-        assert ("log_metric", ("settings.lr_x", 0.25), {"step": 3}) in recorder.calls
+        ((name, (told,), named),) = recorder.calls[2:]
+        assert (name, named, told["settings.lr_x"], told["score"]) == ("log_metrics", {"step": 3}, 0.25, 0.5)
 
 
 @pytest.mark.parametrize("tracker", ["tensorboard", "wandb", "mlflow"])
@@ -84,3 +85,54 @@ def test_a_missing_package_is_said_before_anything_begins(tracker: Any, monkeypa
     monkeypatch.setitem(sys.modules, PACKAGES[tracker], None)
     with pytest.raises(RecollectError, match=rf"pip install 'recollect\[{tracker}\]'"):
         require_ready(SweepConfig(tracker=tracker))
+
+
+def test_a_tracker_that_fails_at_the_start_is_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def nobody(name: str, folder: Path) -> Any:
+        raise PermissionError("no API key configured.\nlog in first")
+
+    monkeypatch.setitem(LOGS, "wandb", nobody)
+    with pytest.raises(RecollectError, match=r"'wandb' cannot be used \(no API key configured\); .*--tracker none"):
+        tracking("wandb", "mine", tmp_path, print)
+
+
+def test_a_tracker_that_fails_later_is_warned_of_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    calls, said = [], []
+
+    def log(known: Any, number: int) -> None:
+        calls.append(number)
+        if number == 4:
+            raise ConnectionError("server is gone")
+
+    monkeypatch.setitem(LOGS, "mlflow", lambda name, folder: log)
+    told = tracking("mlflow", "mine", tmp_path, said.append)
+    told([COMPLETE, PRUNED])
+    told([DIVERGED])
+    assert calls == [3, 4]
+    assert len(said) == 1
+    assert "server is gone" in said[0]
+
+
+@pytest.mark.parametrize("package", ["wandb", "mlflow"])
+def test_a_sweep_tells_a_stand_in(
+    package: str, command: Any, tiny: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The package as a module on the path, from the command line; a sweep that goes on may do without it."""
+    (tmp_path / "path").mkdir()
+    (tmp_path / "path" / f"{package}.py").write_text(
+        "calls = []\n"
+        "def _called(*values, **named):\n    calls.append((values, named))\n    return __import__(__name__)\n"
+        "init = log = set_experiment = start_run = log_metrics = _called\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path / "path")
+    monkeypatch.delitem(sys.modules, package, raising=False)
+    run = tmp_path / "run"
+    options = ("--trials", "3", "--batch", "2", "--tracker", package, "--json")
+    ended = command("sweep", "--preset", "demo", *tiny, *options, "--out", run)
+    assert ended.code == 0, ended.err
+    told = [values[0] for values, _ in sys.modules[package].calls if values and isinstance(values[0], dict)]
+    assert len(told) == 3
+    assert all(row["steps"] == 60 for row in told)
+    monkeypatch.setitem(sys.modules, package, None)
+    assert "pip install" in command("sweep", "--resume", run, "--trials", "4").error
+    assert command("sweep", "--resume", run, "--trials", "4", "--tracker", "none", "--json").code == 0

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from recollect.core import RecollectError
+from recollect.dry_run import readable_duration
 from recollect.runs import RunFolder
 
 LEDGER = "audit_time.json"
@@ -50,6 +51,12 @@ class Ledger:
     @property
     def left(self) -> float:
         return self.budget - self.spent
+
+    @property
+    def words(self) -> str:
+        """How the budget stands, for whoever goes on with an audit."""
+        used = f"{readable_duration(self.spent)} of {readable_duration(self.budget)} are used"
+        return f"{used}." if self.left > 0 else f"{used}: what was begun is finished and judged, nothing more is tried."
 
     def note(self, folder: RunFolder) -> None:
         folder.write_json(LEDGER, {"seconds": self.spent, "budget": self.budget})

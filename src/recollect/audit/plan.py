@@ -66,6 +66,8 @@ def _generator_unfit(traits: Traits) -> str | None:
         return "this version has no generator attack."
     if not (traits.convolutional and traits.regularised and traits.outputs > 1):
         return "it is for convolutional classifiers with batch norm or dropout."
+    if len(traits.sample_shape) != 3 or min(traits.sample_shape[1:]) < 4:
+        return "it makes images of at least 4 x 4 pixels, which this network does not take."
     if not traits.unit_range:
         return "it makes images of [0, 1], which this network does not take."
     return None
@@ -125,8 +127,11 @@ def activation_settings(box: tuple[float, float] | None) -> dict[str, Any]:
     return {"method": "activation", "search": search, **_boxed(box)}
 
 
-def generator_settings() -> dict[str, Any]:
-    return {"method": "generator", "optimiser": "adam", "schedule": "cosine", "trials": [{"lr_x": 5e-3}]}
+def generator_settings(sample_shape: tuple[int, ...], classes: int) -> dict[str, Any]:
+    """A conditioning matrix has a row and a column for each class, and must not be larger than the image."""
+    common = {"method": "generator", "optimiser": "adam", "schedule": "cosine", "trials": [{"lr_x": 5e-3}]}
+    small = classes > min(sample_shape[1:], default=0)
+    return common | ({"generator": {"conditioning": "vector"}} if small else {})
 
 
 def _boxed(box: tuple[float, float] | None) -> dict[str, Any]:

@@ -99,7 +99,7 @@ def _sections(
         "kkt": kkt | common,
         "activation": plan.activation_settings(subject.box) | common,
         "weights": {"method": "weights"},
-        "generator": plan.generator_settings() | common,
+        "generator": plan.generator_settings(subject.sample_shape, findings.task.outputs) | common,
     }
 
 

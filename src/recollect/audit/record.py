@@ -25,7 +25,6 @@ class Circumstances:
     seconds: float
     device: str
     fail_above: int
-    rate: float
     seen_words: str
     network: Sequence[str]
     """What was inferred about the network, and from what."""
@@ -71,7 +70,7 @@ def unverified_record(
     return {
         "verdict": words.unverified_verdict(kept, candidates, facts.seconds, facts.device),
         "leak": None,
-        "false_positive_rate": facts.rate,
+        "false_positive_rate": None,
         **dict.fromkeys(unknown),
         "attacks": attacks,
         "affected": [],

@@ -120,7 +120,10 @@ def resume(out: Path, narrator: Narrator, command: str, device: str | None = Non
         terms = Terms(**stored)
     except TypeError as error:
         raise RecollectError(f"'{out / TERMS}' is damaged; start anew with --overwrite.") from error
-    return Audit(run, terms, Ledger.of(run.folder, terms.budget))
+    ledger = Ledger.of(run.folder, terms.budget)
+    if run.folder.stages["match"] != "done":
+        narrator.say(ledger.words)
+    return Audit(run, terms, ledger)
 
 
 def go(audit: Audit) -> None:

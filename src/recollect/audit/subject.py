@@ -57,8 +57,9 @@ def look_at(config: Config, declared: str | None) -> tuple[Config, Subject]:
     assert config.source is not None
     if config.data is None:
         net, sample_shape = load_source(config.source)
-        words, declared_shape = "Inputs are assumed to lie in [-1, 1].", config.source.sample_shape
-        return config, Subject(net, sample_shape, None, None, None, words, declared_shape or sample_shape)
+        words = "Inputs are assumed to lie in [-1, 1]."
+        declared_shape = config.source.sample_shape if config.source.folder is None else sample_shape
+        return config, Subject(net, sample_shape, None, None, None, words, declared_shape)
     declared_shape = config.source.sample_shape
     config, net, sample_shape = _fitted(config)
     data = training_data(config)

@@ -80,7 +80,7 @@ def _rank(run: Run, terms: Agreed, ledger: Ledger) -> None:
     attacks, measured = [], []
     for name, place in attack_folders(run).items():
         summary = run.folder.subfolder(place).read_json("summary.json")
-        sentence = f"{title(name)}: {summary['trials']} trials of {summary['candidates']} candidates."
+        sentence = f"{title(name)}: {_trials(summary['trials'])} of {summary['candidates']} candidates."
         unknown = dict.fromkeys(("recovered", "threshold", "luck_probability"))
         facts = {"name": name, "method": summary["method"], "folder": place, "seconds": summary["seconds"]}
         attacks.append(facts | unknown | {"words": sentence})
@@ -90,6 +90,10 @@ def _rank(run: Run, terms: Agreed, ledger: Ledger) -> None:
     run.folder.write_json(RECORD, found)
 
 
+def _trials(count: int) -> str:
+    return f"{count} trial{'s' * (count != 1)}"
+
+
 def _circumstances(run: Run, terms: Agreed, ledger: Ledger, copies: int) -> Circumstances:
     device = run.device
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else str(device)
@@ -97,7 +101,6 @@ def _circumstances(run: Run, terms: Agreed, ledger: Ledger, copies: int) -> Circ
         seconds=ledger.spent,
         device=name,
         fail_above=terms.fail_above,
-        rate=terms.rate,
         seen_words=terms.seen_words,
         network=terms.network,
         skipped=terms.skipped,

@@ -32,7 +32,8 @@ def verdict(judgement: AuditJudgement, seconds: float, device: str) -> str:
     by = title(best.evidence.method)
     return (
         f"{judgement.count} of {n} training samples were recovered, {int(best.recovered.sum())} of them by {by}, at a "
-        f"false-positive rate of {judgement.rate:.2g} (luck explains about {expected:.1f}), in {cost}."
+        f"false-positive rate of {judgement.rate:.2g} (luck explains about {expected:.1f}), in {cost}, provided that "
+        "training and held-out samples are what they were declared to be."
     )
 
 
@@ -87,6 +88,11 @@ def interpretation(judgement: AuditJudgement, fail_above: int) -> list[str]:
         "A recovered sample is one that candidates resemble more than they resemble samples the network never saw, "
         "up to brightness and contrast; look at the pairs to see what is recognisable.",
     ]
+    if any(finding.evidence.method == "generator" for finding in judgement.findings):
+        told.append(
+            "A generator makes images that are typical of the training data, not copies of samples: one that it counts "
+            "is a sample that its images resemble more than they resemble unseen ones."
+        )
     if judgement.rate > judgement.asked_rate:
         told.append(
             f"{judgement.null_count} held-out samples are too few for the rate {judgement.asked_rate:g} with {attacks} "

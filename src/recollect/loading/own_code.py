@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from contextlib import redirect_stdout
 
 from torch import nn
 
@@ -20,8 +21,9 @@ def make_network(spec: str) -> nn.Module:
         sys.path.insert(0, os.getcwd())
     # Code of the user's own may raise anything, at import and when called, and may even try to leave.
     try:
-        made = getattr(importlib.import_module(module_name), name, None)
-        net = made if isinstance(made, nn.Module) or not callable(made) else made()
+        with redirect_stdout(sys.stderr):  # what it prints must not end up in our --json
+            made = getattr(importlib.import_module(module_name), name, None)
+            net = made if isinstance(made, nn.Module) or not callable(made) else made()
     except (Exception, SystemExit) as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise RecollectError(

@@ -1,19 +1,21 @@
-"""What ``torch.save`` wrote, read without PyTorch's loader: tensors in dicts, lists and tuples, and nothing else.
+"""What ``torch.save`` wrote, by ``torch.load(weights_only=True)``, once the file has been found to be what it claims.
 
-``torch.load(weights_only=True)`` runs no code either, but takes the sizes in the file at their word.
+PyTorch's loader runs no code, but takes the sizes in a file at their word and asks for memory accordingly. So the
+pickle in it is walked through first, with tensors that have a shape and no values: each must lie within what is stored.
 """
 
 from __future__ import annotations
 
 import os
+import warnings
 import zipfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from recollect.loading.pickled import Name, plain_values
-from recollect.loading.plain import LARGEST_COUNT, NotPlainError, from_bytes, view_of
+from recollect.loading.plain import LARGEST_COUNT, NotPlainError, view_of
 from recollect.loading.zipped import Stored, opened
 
 _DTYPES = {
@@ -46,7 +48,10 @@ def read_torch_file(path: str | os.PathLike[str]) -> object:
         if not zipfile.is_zipfile(path):
             raise NotPlainError("it is no zip archive, as torch.save has written since PyTorch 1.6")
         with opened(path) as archive:
-            return _Reader(archive, _prefix(archive)).read()
+            _Check(archive, _prefix(archive)).go_through()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about protocols of pickle that are newer than PyTorch's own
+            return torch.load(path, weights_only=True, map_location="cpu")
     except NotPlainError:
         raise
     # A damaged archive may raise almost anything.
@@ -65,17 +70,16 @@ def _prefix(archive: Stored) -> str:
 
 
 @dataclass
-class _Reader:
+class _Check:
     archive: Stored
     prefix: str
-    storages: dict[str, Tensor] = field(default_factory=dict)
     count: int = 0
 
-    def read(self) -> object:
+    def go_through(self) -> None:
         order = self.prefix + "byteorder"
         if order in self.archive.members and self.archive.read_description(order) != b"little":
             raise NotPlainError("its numbers have the byte order of other machines")
-        return plain_values(self.archive.read_description(self.prefix + "data.pkl"), self._call, self._storage)
+        plain_values(self.archive.read_description(self.prefix + "data.pkl"), self._call, self._storage)
 
     def _call(self, named: Name, arguments: tuple) -> object:
         match named.path, arguments:
@@ -102,8 +106,8 @@ class _Reader:
                 raise NotPlainError(f"it holds numbers of the kind {kind.path[:80]!r}")
             case _:
                 raise NotPlainError("its pickle refers to something outside")
-        if key not in self.storages:
-            self.storages[key] = from_bytes(self.archive.read(f"{self.prefix}data/{key}"), dtype)
-        if self.storages[key].numel() != numel or self.storages[key].dtype != dtype:
-            raise NotPlainError(f"it claims {numel:,} numbers where {self.storages[key].numel():,} are stored")
-        return self.storages[key]
+        member = self.archive.members.get(f"{self.prefix}data/{key}")
+        if member is None or member.file_size != numel * dtype.itemsize:
+            stored = 0 if member is None else member.file_size // dtype.itemsize
+            raise NotPlainError(f"it claims {numel:,} numbers where {stored:,} are stored")
+        return torch.empty(numel, dtype=dtype, device="meta")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from recollect.report.parsing import number, numbers, read_object
 from recollect.report.roc import Roc
-from recollect.report.tables import NOTHING, decimal, text, whole
+from recollect.report.tables import METHODS, NOTHING, decimal, text, whole
 
 AFFECTED_LIMIT = 500
 _LEVELS = ("obstacle", "caution", "ok")
@@ -24,6 +24,7 @@ class Audit:
     leak: bool | None
     facts: list[tuple[str, str]]
     attacks: list[list[str]]
+    """Headings, then a row for each attack; empty where there is none."""
     affected: list[list[str]]
     affected_count: int
     roc: Roc | None
@@ -34,7 +35,7 @@ class Audit:
     environment: list[tuple[str, str]]
 
 
-ATTACK_HEADINGS = ("attack", "method", "recovered", "threshold", "by luck alone", "time", "in words")
+_ATTACK_HEADINGS = ("attack", "passed", "threshold", "by luck alone", "time")
 AFFECTED_HEADINGS = ("sample", "class", "score", "p-value", "attack", "candidate")
 
 
@@ -44,12 +45,14 @@ def read_audit(folder: Path) -> Audit | None:
     if record is None:
         return None
     leak, affected = record.get("leak"), _objects(record.get("affected"))
+    attacks = _objects(record.get("attacks"))
+    names = {text(entry.get("name")): _attack_name(entry) for entry in attacks}
     return Audit(
         verdict=text(record.get("verdict") or "The audit recorded no verdict."),
         leak=leak if isinstance(leak, bool) else None,
         facts=_facts(record),
-        attacks=[_attack(entry) for entry in _objects(record.get("attacks"))],
-        affected=[_affected(entry) for entry in affected[:AFFECTED_LIMIT]],
+        attacks=_attack_table(attacks),
+        affected=[_affected(entry, names) for entry in affected[:AFFECTED_LIMIT]],
         affected_count=len(affected),
         roc=_roc(record.get("roc")),
         measured=_sentences(record.get("measured")),
@@ -79,31 +82,44 @@ def _facts(record: Mapping[str, Any]) -> list[tuple[str, str]]:
     known = len(interval) == 2 and not math.isnan(sum(interval))
     span = f"{interval[0]:.1f} to {interval[1]:.1f}" if known else NOTHING
     level = "interval of the count beyond luck" if confidence is None else f"{confidence:.0%} interval beyond luck"
+    count = "training samples that pass" if record.get("leak") is False else "training samples recovered"
     facts = [
-        ("training samples recovered", _of(record.get("recovered"), record.get("reference_count"))),
+        (count, _of(record.get("recovered"), record.get("reference_count"))),
         (level, span),
         ("held-out samples that pass too", _of(record.get("null_recovered"), record.get("null_count"))),
-        ("false-positive rate asked for", _percent(record.get("false_positive_rate"))),
+        ("false-positive rate", _percent(record.get("false_positive_rate"))),
     ]
     return [fact for fact in facts if fact[1] != NOTHING]
+
+
+def _attack_table(attacks: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    """Columns that are empty for all attacks, as without data, are left out; sentences stand among the measured."""
+    rows = [_attack(entry) for entry in attacks]
+    kept = [place for place in range(len(_ATTACK_HEADINGS)) if any(row[place] != NOTHING for row in rows)]
+    return [[row[place] for place in kept] for row in (_ATTACK_HEADINGS, *rows)] if kept else []
+
+
+def _attack_name(entry: Mapping[str, Any]) -> str:
+    name, method = text(entry.get("name")), text(entry.get("method"))
+    words = METHODS.get(method, method)
+    return words if method in (name, NOTHING) else f"{name} ({words})"
 
 
 def _attack(entry: Mapping[str, Any]) -> list[str]:
     seconds = number(entry.get("seconds"))
     return [
-        text(entry.get("name")),
-        text(entry.get("method")),
+        _attack_name(entry),
         whole(entry.get("recovered")),
         decimal(entry.get("threshold")),
         text(number(entry.get("luck_probability"))),
         NOTHING if seconds is None else "under 0.1 s" if seconds < 0.1 else f"{seconds:.1f} s",
-        text(entry.get("words")),
     ]
 
 
-def _affected(entry: Mapping[str, Any]) -> list[str]:
+def _affected(entry: Mapping[str, Any], names: Mapping[str, str]) -> list[str]:
+    attack = text(entry.get("attack"))
     known = [text(entry.get("index")), text(entry.get("label")), decimal(entry.get("score"))]
-    return [*known, text(number(entry.get("p_value"))), text(entry.get("attack")), text(entry.get("candidate"))]
+    return [*known, text(number(entry.get("p_value"))), names.get(attack, attack), text(entry.get("candidate"))]
 
 
 def _roc(record: object) -> Roc | None:

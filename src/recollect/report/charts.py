@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from recollect.report.curves import Curve, Trace
-from recollect.report.matches import Matches
+from recollect.report.matches import Matches, lifted
 
 ACCENT, GREY, INK = "#0b7285", "#a3a9b1", "#2b2f36"
 COLOURS = (ACCENT, "#c2571a", "#6b4fa0", "#7a7a2e", INK, GREY)
@@ -36,11 +36,12 @@ def score_scatter(matches: Matches) -> Figure:
     margin = "margin: output of the sample's class less the largest other"
     figure, axes = new_figure(margin if matches.of_margins else output, SCORE_NAMES[matches.score])
     groups = ((True, ACCENT, "recovered"), (False, GREY, "not recovered"), (None, INK, "not judged"))
+    drawn = lifted([sample.score(matches.score) for sample in matches.samples])
     for recovered, colour, label in groups:
         chosen = [sample for sample in matches.samples if sample.recovered is recovered]
         outputs = [math.nan if sample.output is None else sample.output for sample in chosen]
-        scores = [sample.score(matches.score) for sample in chosen]
         if chosen:
+            scores = [drawn[place] for place, sample in enumerate(matches.samples) if sample.recovered is recovered]
             axes.scatter(outputs, scores, s=14, color=colour, alpha=0.8, linewidths=0, label=label)
     _threshold_line(axes.axhline, matches.threshold)
     legend(figure, axes)
@@ -52,7 +53,8 @@ def score_histogram(matches: Matches) -> Figure:
     figure, axes = new_figure(SCORE_NAMES[matches.score], "share of samples")
     training = _finite([sample.score(matches.score) for sample in matches.samples])
     held_out = _finite(matches.null.get(matches.score, []))
-    together = [*training, *held_out]
+    together = lifted([*training, *held_out])
+    training, held_out = together[: len(training)], together[len(training) :]
     edges = np.histogram_bin_edges(together or [0, 1], bins=30).tolist()
     if held_out:
         share = [1 / len(held_out)] * len(held_out)

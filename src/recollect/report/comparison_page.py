@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from recollect.report import tables
+from recollect.report.audit import read_audit
 from recollect.report.changes import BOTH, EXPOSED, HIDDEN, NEITHER, Change, Comparison, compare
 from recollect.report.charts import SCORE_NAMES
 from recollect.report.folder import read_run
 from recollect.report.gallery import Gallery, name_column, number_column
-from recollect.report.matches import Sample
+from recollect.report.matches import Sample, lifted
 from recollect.report.plots import Mark, Plot, Readings, across, dots, line, upright, x_axis, y_axis
 from recollect.report.saving import save
 from recollect.report.score_plots import shares_plot
@@ -50,9 +51,12 @@ def comparison_verdict(made: Comparison) -> str:
     """Both counts and how they came about, in one or two sentences."""
     total = len(made.changes)
     before, after = made.count(HIDDEN) + made.count(BOTH), made.count(EXPOSED) + made.count(BOTH)
+    audits = {"before": read_audit(made.before.path), "after": read_audit(made.after.path)}
+    quiet = [when for when, audit in audits.items() if audit is not None and audit.leak is False]
+    luck = f" Luck explains the count {' and '.join(quiet)}." if quiet else ""
     return (
         f"Of {total} training samples {before} were recovered before and {after} after: {made.count(HIDDEN)} are newly "
-        f"hidden, {made.count(EXPOSED)} newly exposed, {made.count(BOTH)} still recovered."
+        f"hidden, {made.count(EXPOSED)} newly exposed, {made.count(BOTH)} still recovered.{luck}"
     )
 
 
@@ -80,7 +84,7 @@ def change_gallery(made: Comparison) -> Gallery | None:
 def change_plot(made: Comparison, items: bool) -> Plot:
     """The score after against the score before: on the diagonal nothing changed."""
     name = SCORE_NAMES[made.score]
-    first, second = ([side.score(made.score) for side in sides] for sides in _sides(made.changes))
+    first, second = (lifted([side.score(made.score) for side in sides]) for sides in _sides(made.changes))
     thresholds = [None if run.matches is None else run.matches.threshold for run in (made.before, made.after)]
     every = [*first, *second, *(value for value in thresholds if value is not None)]
     x, y = x_axis(every), y_axis(every)

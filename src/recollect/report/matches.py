@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ from recollect.core import RecollectError
 from recollect.report.parsing import number, numbers, read_object
 
 SCORES = ("ncc", "ssim", "distance")
+UNMATCHED = -1.0
+"""NCC of a sample that no candidate is nearest to."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,16 @@ def read_matches(path: Path) -> Matches | None:
         null=luck,
         of_margins=record.get("output") == "margin",
     )
+
+
+def lifted(values: Sequence[float]) -> list[float]:
+    """Scores to draw: samples that no candidate is nearest to stand with the least of the others, and stretch no axis.
+
+    >>> lifted([0.5, -1.0, 0.25])
+    [0.5, 0.25, 0.25]
+    """
+    least = min((value for value in values if math.isfinite(value) and value != UNMATCHED), default=UNMATCHED)
+    return [least if value == UNMATCHED else value for value in values]
 
 
 def _sample(entry: dict[str, Any]) -> Sample:

@@ -9,7 +9,7 @@ from recollect.report import tables
 from recollect.report.charts import SCORE_NAMES
 from recollect.report.folder import Run
 from recollect.report.gallery import Gallery
-from recollect.report.matches import Matches
+from recollect.report.matches import UNMATCHED, Matches
 from recollect.report.pairs import STATES
 from recollect.report.plots import Plot
 from recollect.report.roc import roc_of
@@ -26,7 +26,6 @@ def audit_section(material: Material) -> Section | None:
         return None
     facts = {
         "audit": material.audit,
-        "attack_headings": audits.ATTACK_HEADINGS,
         "affected_headings": audits.AFFECTED_HEADINGS,
         "affected_left_out": material.audit.affected_count - len(material.audit.affected),
     }
@@ -79,7 +78,8 @@ def baselines_section(material: Material) -> Section:
     run = material.run
     shown = {other.name: material.pictures.get(f"baseline {other.path.name}") for other in run.baselines}
     drawn = {name: picture for name, picture in shown.items() if picture is not None and not run.of_images}
-    words = [(other.name, str(other.summary.get("verdict") or "No verdict was recorded.")) for other in run.baselines]
+    none = "No verdict was recorded." if run.matches is not None else "Not matched with data, so nothing is verified."
+    words = [(other.name, str(other.summary.get("verdict") or none)) for other in run.baselines]
     headings, *rows = tables.comparison(run)
     facts = {"headings": headings, "rows": rows, "words": words, "pictures": drawn}
     return Section("baselines", "Compared with simpler attacks", "blocks/baselines.html.j2", facts)
@@ -87,7 +87,9 @@ def baselines_section(material: Material) -> Section:
 
 def scatter_caption(run: Run, matches: Matches, score: str) -> str:
     """What the scores are drawn against, and which samples the theory expects to be found."""
-    drawn = f"Each training sample: {SCORE_NAMES[score]} against"
+    unmatched = score == "ncc" and any(sample.ncc == UNMATCHED for sample in matches.samples)
+    edge = " (on the lower edge where no candidate is nearest to it)" if unmatched else ""
+    drawn = f"Each training sample{edge}: {SCORE_NAMES[score]} against"
     if matches.of_margins:
         return (
             f"{drawn} its margin, the output of its class less the largest other. Samples with the smallest margins "
@@ -105,6 +107,13 @@ def scatter_caption(run: Run, matches: Matches, score: str) -> str:
 def gallery_caption(run: Run, shown: Gallery | None) -> str:
     """What the gallery shows, or why there is none."""
     if run.reference is None or run.matches is None:
+        kept = run.distilled.get("candidates")
+        if kept is not None and len(kept) and shown is None:
+            return (
+                f"No reference data, so nothing has been verified; the {len(kept)} distilled candidates have the shape "
+                f"{list(run.sample_shape)} and are no images. If the network takes flattened images, say so with "
+                "--shape, such as --shape 1,28,28, to see them."
+            )
         if shown is None:
             return "The run folder holds no pairs yet: the match stage with reference data writes them."
         return (

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from recollect.report.charts import SCORE_NAMES
-from recollect.report.matches import Matches, Sample
+from recollect.report.matches import Matches, Sample, lifted
 from recollect.report.plots import Axis, Mark, Plot, Readings, across, dots, line, steps, upright, x_axis, y_axis
 from recollect.report.roc import Roc
 
@@ -22,8 +22,8 @@ def scatter_plot(matches: Matches, score: str) -> Plot:
     outputs = [math.nan if sample.output is None else sample.output for sample in samples]
     scores = [sample.score(score) for sample in samples]
     threshold = _threshold(matches) if score == matches.score else []
-    x, y = x_axis(outputs), y_axis([*scores, *threshold])
-    left, top = [x.at(value) for value in outputs], [y.at(value) for value in scores]
+    x, y = x_axis(outputs), y_axis([*lifted(scores), *threshold])
+    left, top = [x.at(value) for value in outputs], [y.at(max(value, y.low)) for value in scores]
     meaning = "margin: output of its class less the largest other" if matches.of_margins else "network's output"
     return Plot(
         name=f"scatter-{score}",
@@ -54,6 +54,8 @@ def shares_plot(
 ) -> Plot:
     """Two histograms of one score, each of shares of its own samples: one as an outline over the other."""
     names, values = (outlined[0], filled[0]), [_finite(outlined[1]), _finite(filled[1])]
+    drawn = lifted([*values[0], *values[1]])
+    values = [drawn[: len(values[0])], drawn[len(values[0]) :]]
     edges = np.histogram_bin_edges([*values[0], *values[1]] or [0.0, 1.0], bins=30).tolist()
     shares = [(np.histogram(part, edges)[0] / max(1, len(part))).tolist() for part in values]
     x, y = x_axis([*edges, *threshold]), y_axis([0.0, *shares[0], *shares[1]])

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from recollect.report.charts import ACCENT, GREY, INK, SCORE_NAMES, plain
-from recollect.report.matches import Matches
+from recollect.report.matches import Matches, Sample, lifted
 from recollect.report.parsing import number
 from recollect.report.series_tables import Record, measure
 
@@ -51,16 +51,21 @@ def _gridded(record: Record) -> bool:
 
 
 def _panel(axes: Axes, member: Record, found: Matches, record: Record) -> None:
+    drawn = lifted([sample.score(found.score) for sample in found.samples])
     for recovered, colour in ((False, GREY), (None, INK), (True, ACCENT)):
-        chosen = [sample for sample in found.samples if sample.recovered is recovered]
-        outputs = [math.nan if sample.output is None else sample.output for sample in chosen]
-        axes.scatter(outputs, [sample.score(found.score) for sample in chosen], s=7, color=colour, linewidths=0)
+        chosen = [place for place, sample in enumerate(found.samples) if sample.recovered is recovered]
+        outputs = [_output(found.samples[place]) for place in chosen]
+        axes.scatter(outputs, [drawn[place] for place in chosen], s=7, color=colour, linewidths=0)
     if found.score == "ssim":
         axes.axhline(_GOOD_SSIM, color=GREY, linewidth=0.8, linestyle=(0, (4, 3)))
     axes.set_title(f"{plain(str(member['name']))}\n{_figures(member, record)}", fontsize=7.5, color=INK)
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(GREY)
     axes.tick_params(colors=INK, color=GREY, labelsize=7)
+
+
+def _output(sample: Sample) -> float:
+    return math.nan if sample.output is None else sample.output
 
 
 def _figures(member: Record, record: Record) -> str:

@@ -16,7 +16,8 @@ def attack_section(material: Material) -> Section:
     run = material.run
     caption = "Terms of the loss, one line for each trial. A term that is zero is not drawn."
     plots = () if run.trace is None else (replace(attack_plot(run.trace), caption=caption),)
-    return Section("attack", "The search", "blocks/attack.html.j2", {"attack": tables.attack_facts(run)}, plots)
+    facts = {"attack": tables.attack_facts(run), "swept": (run.path / "trials.jsonl").is_file()}
+    return Section("attack", "The search", "blocks/attack.html.j2", facts, plots)
 
 
 def target_section(material: Material) -> Section:
@@ -24,7 +25,8 @@ def target_section(material: Material) -> Section:
     caption = "Training of the attacked network. A value of zero is not drawn."
     plots = () if run.curve is None else (replace(training_plot(run.curve), caption=caption),)
     facts = {
-        "target": tables.target_facts(run.model),
+        "target": tables.target_facts(run.model) or tables.source_facts(run.config),
+        "elsewhere": isinstance(run.config.get("source"), dict),
         "kernels": material.pictures.get("kernels"),
         "kernels_caption": kernels_caption(run),
     }

@@ -17,7 +17,10 @@ LABELS = {
     "dual_min": "smallest multiplier",
     "smoothing": "sharpness of ReLU",
 }
-_LOOKS: tuple[tuple[Outcome, str, str], ...] = (("pruned", "grey", "pruned"), ("complete", "accent", "complete"))
+_LOOKS: tuple[tuple[Outcome, str, str], ...] = (
+    ("pruned", "grey", "pruned, when it stopped"),
+    ("complete", "accent", "complete"),
+)
 _WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM = 940, 310, 76, 12, 270
 _LINES = 400
 
@@ -60,7 +63,7 @@ def parallel_plot(swept: SweptTrials) -> Parallel:
     groups = (
         ("grey faint", "pruned", [trial for trial in pruned if trial in shown]),
         ("colour0 faint", "complete", complete[best:_LINES]),
-        ("colour1 thick", f"best {best} by score", complete[:best]),
+        ("colour1 thick", "best by score" if best == 1 else f"best {best} by score", complete[:best]),
     )
     marks = tuple(Mark(look, drawn(own), words) for look, words, own in groups if own)
     scales = [Scale(x, _label(name), axis.ticks()) for x, name, axis in zip(places, names, axes, strict=True)]

@@ -120,6 +120,14 @@ def target_facts(model: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [fact for fact in facts if fact[1] != NOTHING]
 
 
+def source_facts(config: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Where a network that was trained elsewhere came from."""
+    source = config.get("source")
+    named = source if isinstance(source, dict) else {}
+    names = {"folder": "folder", "module": "made by", "weights": "weights", "sample_shape": "sample shape"}
+    return [(label, text(named[key])) for key, label in names.items() if named.get(key) is not None]
+
+
 def environment_facts(run: Run) -> list[tuple[str, str]]:
     keys = ("command", "version", "device", "dtype", "seed")
     facts = [(key, text(run.summary.get(key))) for key in keys]

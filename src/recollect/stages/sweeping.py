@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from uuid import uuid4
 
 import torch
@@ -13,17 +14,19 @@ from torch import Tensor, nn
 
 from recollect.analysis.merging import merge
 from recollect.api import Reconstruction
+from recollect.build import shared_basis
 from recollect.config import AttackConfig, Config, SearchConfig
 from recollect.core import RecollectError
+from recollect.networks import load_network, save_network
 from recollect.progress import Advance
 from recollect.runs import RunFolder
 from recollect.sharing import shared
 from recollect.stages.run import Run
 from recollect.stages.searching import save_found
 from recollect.stages.trial_judging import MostRecovered, truth_of
-from recollect.sweep.cluster import run_on_cluster
 from recollect.sweep.collect import chosen_trials, pooled
 from recollect.sweep.execute import run_trials
+from recollect.sweep.linked import run_linked
 from recollect.sweep.propose import Proposer, RandomProposer
 from recollect.sweep.record import Trial
 from recollect.sweep.settings import SweepConfig
@@ -41,23 +44,32 @@ def sweep_stage(run: Run) -> None:
     if shared():
         raise RecollectError("a sweep runs in one process; start it without torchrun, with --device cuda:all.")
     sweep, search = sections(run.config)
+    _keep_network(run)
     net, sample_shape = run.network()
     wanted, attack = search.trials, run.config.attack
+    proposer, told = _proposer(run, net), _observers(run, sweep)
     run.narrator.say(
         f"Sweeping over {wanted} trials of {attack.candidates} candidates, {attack.steps} steps, in batches of "
         f"{min(sweep.batch, wanted)} ({sweep.sampler}, {run.config.device})"
     )
-    proposer, told = _proposer(run, net), _observers(run, sweep)
+    basis = shared_basis(net, sample_shape, attack, run.device)
     work = Sweep(
-        net, sample_shape, attack, run.config.seed, run.devices, sweep.batch, score=sweep.score, pruning=sweep.pruning
+        net, sample_shape, attack, run.config.seed, run.devices, sweep.batch, sweep.score, sweep.pruning, basis
     )
     with run.narrator.bar("trials", wanted) as advance:
         ledger = Ledger(run.folder, proposer, wanted, _shown(advance, told), _in_turn(told))
         if sweep.executor == "ray":
-            run_on_cluster(work, ledger, sweep.address, run.config.device)
+            run_linked(work, ledger, sweep.address, run.config.device)
         else:
             run_trials(work, ledger)
     _save(run, sweep, ledger.history)
+
+
+def _keep_network(run: Run) -> None:
+    """A copy of a network that another folder holds: a sweep may go on where that folder is not."""
+    source = run.config.source
+    if source is not None and source.folder is not None and not run.folder.has("model/model.json"):
+        save_network(run.folder.subfolder("model"), *load_network(Path(source.folder)))
 
 
 def _observers(run: Run, sweep: SweepConfig) -> list[Notice]:
@@ -66,7 +78,7 @@ def _observers(run: Run, sweep: SweepConfig) -> list[Notice]:
     counting: list[Notice] = [] if truth is None else [MostRecovered(run, truth)]
     if sweep.tracker == "none":
         return counting
-    return [*counting, tracking(sweep.tracker, run.config.name, run.folder.path)]
+    return [*counting, tracking(sweep.tracker, run.config.name, run.folder.path, run.narrator.say)]
 
 
 def _in_turn(observers: Sequence[Notice]) -> Notice:

@@ -26,7 +26,7 @@ def trial_match_stage(run: Run) -> None:
     if truth is None:
         return
     trials = chosen_trials(finished_trials(run.folder))
-    run.narrator.say(f"Matching each of {len(trials)} trials by itself")
+    run.narrator.say(f"Matching {len(trials)} trial{'s' * (len(trials) != 1)}, each by itself")
     run.folder.write_json(
         TRIAL_MATCHES,
         {
@@ -81,4 +81,4 @@ class MostRecovered:
                 self.most = max(self.most or 0, int(counted))
 
     def __str__(self) -> str:
-        return "" if self.most is None else f"  {self.most} of {len(self.truth.data.x)} recovered by one trial"
+        return "" if self.most is None else f"  {self.most} of {len(self.truth.data.x)} recovered"

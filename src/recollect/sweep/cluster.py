@@ -1,22 +1,24 @@
-"""Trials on a Ray cluster (Moritz et al. 2018): this process proposes, tasks run batches on whatever they get.
+"""Trials on a Ray cluster (Moritz et al. 2018): tasks run batches on whatever they get.
 
-Results come back to this process, which alone writes the run folder: a worker that dies is replaced by Ray and its
-batch begins again, and a driver that dies goes on from the folder.
+Results come back to the process that proposes, which alone writes the run folder: a worker that dies is replaced by Ray
+and its batch begins again, and a driver that dies goes on from the folder. Ray ends a process whose cluster goes away,
+so it is kept in one of its own (`recollect.sweep.linked`).
 """
 
 from __future__ import annotations
 
 import logging
+import pickle
 import socket
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager
 from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from recollect.core import RecollectError
 from recollect.sweep.execute import run_trials
@@ -33,19 +35,17 @@ _REACHED_IN = 5.0
 """Seconds in which a cluster must answer."""
 
 
-def run_on_cluster(sweep: Sweep, work: Work, address: str | None, device: str) -> None:
+def run_on_cluster(swept: bytes, work: Work, address: str | None, device: str, size: int) -> None:
     """All that there is to do, as many batches at once as the cluster has room for."""
     with connected(address) as ray:
-        _carry_code(ray, sweep.net)
         gpu = device != "cpu" and (device != "auto" or ray.cluster_resources().get("GPU", 0) >= 1)
         kind = "GPU" if gpu else "CPU"
         task = ray.remote(run_portion).options(num_cpus=1, num_gpus=int(gpu), max_retries=_DEATHS)
-        swept, waiting = ray.put(sweep), set()
-        size = sweep.batch if sweep.pruning == "none" else _ROUNDS * sweep.batch
+        sent, waiting = ray.put(swept), set()
         while True:
             room = max(1, int(ray.cluster_resources().get(kind, 0)))  # clusters grow and shrink
             while len(waiting) < room and (proposals := work.take(size)):
-                waiting.add(task.remote(swept, proposals, _compared(work), gpu))
+                waiting.add(task.remote(sent, proposals, _compared(work), gpu))
             if not waiting:
                 return
             for ready in ray.wait(list(waiting), timeout=1.0)[0]:
@@ -56,12 +56,26 @@ def run_on_cluster(sweep: Sweep, work: Work, address: str | None, device: str) -
 
 
 def run_portion(
-    sweep: Sweep, proposals: Sequence[Proposal], history: Sequence[Trial], gpu: bool
+    swept: bytes, proposals: Sequence[Proposal], history: Sequence[Trial], gpu: bool
 ) -> list[dict[str, Tensor]]:
     """What a task does, on the one device that Ray shows it: pieces of all these trials."""
     work = Portion(list(proposals), history)
+    sweep: Sweep = pickle.loads(swept)
     run_trials(replace(sweep, devices=[torch.device("cuda" if gpu else "cpu")]), work)
     return work.pieces
+
+
+def as_sent(sweep: Sweep) -> bytes:
+    """What travels; classes of the user's own go with the network, workers have PyTorch and recollect."""
+    pickling = load_ray().cloudpickle
+    for name in {type(part).__module__ for part in sweep.net.modules()}:
+        if name.partition(".")[0] not in ("torch", "recollect") and name in sys.modules:
+            pickling.register_pickle_by_value(sys.modules[name])
+    return pickling.dumps(sweep)
+
+
+def portion_size(sweep: Sweep) -> int:
+    return sweep.batch if sweep.pruning == "none" else _ROUNDS * sweep.batch
 
 
 def load_ray() -> ModuleType:
@@ -79,22 +93,21 @@ def connected(address: str | None) -> Iterator[Any]:
     """Ray, connected to a cluster, or to one that is started on this machine; what fails is one sentence."""
     ray = load_ray()
     _require_answer(address)
-    with redirect_stdout(sys.stderr):  # where Ray says that a worker died; stdout is for results
-        try:
-            ray.init(
-                address=address or "local",
-                include_dashboard=False if address is None else None,
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-            )
-        # Another version of Python or Ray, no cluster, no permission: each has an error of its own.
-        except Exception as error:
-            raise _unreachable(address, error) from error
-        try:
-            with _explained(ray):
-                yield ray
-        finally:
-            ray.shutdown()
+    try:
+        ray.init(
+            address=address or "local",
+            include_dashboard=False if address is None else None,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+        )
+    # Another version of Python or Ray, no cluster, no permission: each has an error of its own.
+    except Exception as error:
+        raise _unreachable(address, error) from error
+    try:
+        with _explained(ray):
+            yield ray
+    finally:
+        ray.shutdown()
 
 
 @contextmanager
@@ -104,10 +117,14 @@ def _explained(ray: Any) -> Iterator[None]:
     except ray.exceptions.RayTaskError as error:
         raise (error.cause if isinstance(error.cause, Exception) else error) from None
     except (ray.exceptions.RayError, ConnectionError) as error:
-        raise RecollectError(
-            f"the Ray cluster went away, or a batch of trials ended {_DEATHS + 1} workers ({_brief(error)}); what is "
-            "finished is saved: go on with --resume, or start anew with a smaller --batch if memory ran out."
-        ) from error
+        raise gone(f"a batch of trials ended {_DEATHS + 1} workers, or {_brief(error)}") from error
+
+
+def gone(reason: str) -> RecollectError:
+    return RecollectError(
+        f"the Ray cluster went away ({reason}); what is finished is saved: go on with --resume, here with --executor "
+        "local, or start anew with a smaller --batch if memory ran out."
+    )
 
 
 def require_cluster(address: str | None) -> None:
@@ -144,10 +161,3 @@ def _brief(error: Exception) -> str:
 def _compared(work: Work) -> list[Trial]:
     """What halving compares with: trials that came to a rung."""
     return [trial for trial in work.history if trial.rungs]
-
-
-def _carry_code(ray: ModuleType, net: nn.Module) -> None:
-    """Classes of the user's own travel with the network; workers have PyTorch and recollect."""
-    for name in {type(part).__module__ for part in net.modules()}:
-        if name.partition(".")[0] not in ("torch", "recollect") and name in sys.modules:
-            ray.cloudpickle.register_pickle_by_value(sys.modules[name])

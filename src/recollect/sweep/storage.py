@@ -36,10 +36,21 @@ def open_storage(folder: Path, url: str | None) -> Any:
         journal = folder / JOURNAL
         # The run folder is locked, so this lock is what a killed process left behind.
         journal.with_name(f"{JOURNAL}.lock").unlink(missing_ok=True)
+        _cut_torn_line(journal)
         with reachable(str(journal)):
             return optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(journal)))
     with reachable(url):
         return _made_once(lambda: optuna.storages.RDBStorage(with_driver(url)))
+
+
+def _cut_torn_line(journal: Path) -> None:
+    """A full disk or a kill may leave half a line at the end, which Optuna could not read; nobody was told of it."""
+    if not journal.is_file():
+        return
+    content = journal.read_bytes()
+    if not content.endswith(b"\n"):
+        with journal.open("r+b") as file:
+            file.truncate(content.rfind(b"\n") + 1)
 
 
 def _made_once(make: Callable[[], Any]) -> Any:
@@ -91,12 +102,19 @@ def reachable(url: str) -> Iterator[None]:
     # A database driver may raise anything, or not be installed.
     except Exception as error:
         shown = without_password(url)
-        said = without_password(str(error)).strip().splitlines()
+        said = without_password(str(_first(error))).strip().splitlines()
         reason = said[0][:200] if said else type(error).__name__
         raise RecollectError(
             f"the storage '{shown}' cannot be used ({reason}); give --storage a URL such as sqlite:///study.db or "
-            "postgresql://user@host/database that can be reached, or leave it out."
+            "postgresql://user@host/database that can be reached, or leave it out; a sweep under way goes on with "
+            "--resume."
         ) from error
+
+
+def _first(error: BaseException) -> BaseException:
+    """What Optuna's own errors came from: these guess at the cause, and guess wrong where a server is gone."""
+    known = error.__cause__
+    return _first(known) if known is not None and type(error).__module__.startswith("optuna") else error
 
 
 def _require_scipy() -> None:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 
 from recollect.build import build_problems
 from recollect.config import AttackConfig, TrialSettings
@@ -27,6 +28,8 @@ class Sweep:
     batch: int
     score: str = "first_layer"
     pruning: Pruning = "none"
+    basis: Float[Tensor, "d r"] | None = None
+    """Of the row space, found once for all batches; where it is left out, each finds it."""
 
 
 def problems_of(sweep: Sweep, proposals: Sequence[Proposal], devices: Sequence[torch.device]) -> list[Problem]:
@@ -36,4 +39,4 @@ def problems_of(sweep: Sweep, proposals: Sequence[Proposal], devices: Sequence[t
     for proposal in proposals:
         listed[proposal.number] = proposal.settings
     attack = sweep.attack.model_copy(update={"trials": tuple(listed), "search": None})
-    return build_problems(sweep.net, sweep.sample_shape, attack, sweep.seed, devices, numbers)
+    return build_problems(sweep.net, sweep.sample_shape, attack, sweep.seed, devices, numbers, sweep.basis)

@@ -1,0 +1,101 @@
+"""Choosing a score: the known best sum is found in synthetic files, and figures agree with SciPy's."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from benchmarks import rank_scores
+from benchmarks.rank_scores import FIRST_LAYER, Score, chosen, read_target, report, scores_of
+from scipy.stats import spearmanr
+
+SUM: Score = ((-1, "residual_0"), (1, "smooth"))
+
+
+def rows_of(seed: int, trials: int = 40) -> list[dict[str, Any]]:
+    """Recovered counts that follow a residual and a smoothness, each of which says half."""
+    rng = np.random.default_rng(seed)
+    values = {name: rng.permutation(trials) / trials for name in ("residual_0", "smooth", "alike", "size")}
+    truth = np.round(50 * (1 - values["residual_0"] + values["smooth"])).astype(int)
+    return [
+        {"trial": place, "lr_x": 0.1, "smoothing": 9.0, "diverged": False, "recovered": int(truth[place])}
+        | {name: float(value[place]) for name, value in values.items()}
+        for place in range(trials)
+    ]
+
+
+def write(folder: Path, name: str, rows: list[dict[str, Any]]) -> Path:
+    path = folder / f"{name}.json"
+    path.write_text(json.dumps({"case": name, "n": 500, "trials": rows}))
+    return path
+
+
+def test_the_sum_that_the_truth_follows_is_chosen(tmp_path: Path) -> None:
+    targets = [read_target(write(tmp_path, f"target-{seed}", rows_of(seed))) for seed in range(4)]
+    scores = scores_of(targets)
+    assert len(scores) == 4 * 2 + 6 * 4 + 4 * 8
+    spearmans = np.array([[target.spearman(score) for target in targets] for score in scores])
+    assert chosen(scores, spearmans, [0, 1]) == SUM
+    assert all(target.spearman(SUM) > 0.99 for target in targets)
+    assert all(target.kept(SUM) == 1 for target in targets)
+    assert all(0.3 < target.spearman(FIRST_LAYER) < 0.95 for target in targets)
+
+
+def test_figures_are_those_of_scipy(tmp_path: Path) -> None:
+    rows = rows_of(7)
+    target = read_target(write(tmp_path, "one", rows))
+    truth = [row["recovered"] for row in rows]
+    expected = spearmanr([-row["residual_0"] for row in rows], truth).statistic
+    assert target.spearman(FIRST_LAYER) == pytest.approx(expected)
+    picked = min(rows, key=lambda row: row["residual_0"])["recovered"]
+    assert target.kept(FIRST_LAYER) == pytest.approx(picked / max(truth))
+
+
+def test_trials_that_cannot_be_ranked_are_left_out(tmp_path: Path) -> None:
+    rows = rows_of(0)
+    lost = [{**rows[0], "diverged": True, "recovered": None}, {**rows[1], "smooth": math.nan}]
+    target = read_target(write(tmp_path, "one", [*lost, *rows]))
+    assert len(target.recovered) == len(rows)
+    nothing = read_target(write(tmp_path, "none", [{**row, "recovered": 0} for row in rows]))
+    assert nothing.spearman(SUM) == 0
+    assert math.isnan(nothing.kept(SUM))
+    with pytest.raises(SystemExit, match="two are needed"):
+        read_target(write(tmp_path, "few", rows[:1]))
+
+
+def test_choosing_and_reporting_targets_are_kept_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for seed in range(3):
+        write(tmp_path, f"target-{seed}", rows_of(seed))
+    words = ["rank_scores", str(tmp_path), "--choose", "target-0", "target-1"]
+    monkeypatch.setattr(sys, "argv", words)
+    rank_scores.main()
+    first, _, rest = capsys.readouterr().out.partition("Targets that it was not chosen on")
+    assert "Chosen on target-0, target-1: -residual_0 +smooth" in first
+    reported, _, each = rest.partition("Each target")
+    assert [line.split()[0] for line in reported.splitlines() if line.startswith("target-")] == ["target-2"]
+    assert [line.split()[0] for line in each.splitlines() if line.startswith("target-")] == [
+        "target-0",
+        "target-1",
+        "target-2",
+    ]
+    for wrong in (["--report", "target-1"], ["--report", "nobody"]):
+        monkeypatch.setattr(sys, "argv", [*words, *wrong])
+        with pytest.raises(SystemExit, match="different targets among target-0, target-1, target-2"):
+            rank_scores.main()
+
+
+def test_a_target_left_out_has_no_say(tmp_path: Path) -> None:
+    """The last one follows another trait: chosen on the others it is ranked badly, and changes nothing for itself."""
+    targets = [read_target(write(tmp_path, f"target-{seed}", rows_of(seed))) for seed in range(2)]
+    other = [{**row, "recovered": round(50 * row["alike"])} for row in rows_of(9)]
+    targets.append(read_target(write(tmp_path, "other", other)))
+    last = report(targets, ["target-0"], top=2)[-1]
+    assert last.startswith("other")
+    assert last.endswith("-residual_0 +smooth")
