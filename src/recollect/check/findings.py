@@ -62,9 +62,6 @@ class Findings:
             "findings": [asdict(finding) for finding in self.findings],
         }
 
-    def at_level(self, level: Level) -> tuple[Finding, ...]:
-        return tuple(finding for finding in self.findings if finding.level == level)
-
 
 def _plain_residual(residual: Residual) -> dict[str, Any]:
     fits = {"all_layers": residual.all_layers, "first_layer": residual.first_layer}

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
 
+from recollect.analysis import detection
 from recollect.report.matches import Matches
 
 
@@ -39,13 +42,9 @@ def roc(training: Sequence[float], held_out: Sequence[float]) -> Roc:
     >>> roc([0.9, 0.8], [0.8, 0.1]).auc
     0.875
     """
-    scores = np.nan_to_num(np.array([*training, *held_out], dtype=float), nan=-np.inf, posinf=np.inf, neginf=-np.inf)
-    member = np.arange(len(scores)) < len(training)
-    thresholds, where = np.unique(-scores, return_inverse=True)
-    true = np.concatenate([[0], np.bincount(where[member], minlength=len(thresholds)).cumsum() / len(training)])
-    false = np.concatenate([[0], np.bincount(where[~member], minlength=len(thresholds)).cumsum() / len(held_out)])
-    up, right = np.diff(true) > 0, np.diff(false) > 0
-    corner = np.ones(len(true), dtype=bool)  # but for the middle of a straight way up or to the right
-    corner[1:-1] = (up[:-1] & up[1:] & (right[:-1] | right[1:])) | (up[:-1] != up[1:])
-    area = float(((true[1:] + true[:-1]) / 2 * np.diff(false)).sum())
-    return Roc(false[corner].tolist(), true[corner].tolist(), area)
+    curve = detection.roc(_worst_where_missing(training), _worst_where_missing(held_out))
+    return Roc(curve.false_positive.tolist(), curve.true_positive.tolist(), curve.auc, curve.auc_interval)
+
+
+def _worst_where_missing(scores: Sequence[float]) -> Float[Tensor, " n"]:
+    return torch.tensor(scores, dtype=torch.float64).nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
