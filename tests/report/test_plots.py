@@ -52,6 +52,12 @@ def test_axes_of_nothing_or_of_one_value_have_a_length(values: list[float], loga
     assert all(TOP - 1 <= pixel <= HEIGHT for pixel, _ in axis.ticks())
 
 
+def test_no_number_stands_outside_of_an_axis_over_many_decades() -> None:
+    axis = y_axis([2e-8, 90.0], logarithmic=True)
+    assert next(words for _, words in axis.ticks()) == "1e-8"
+    assert all(TOP <= pixel <= axis.start for pixel, _ in axis.ticks())
+
+
 def test_paths_leave_out_what_is_missing() -> None:
     assert dots([1, math.nan, 3], [4, 5, 6]) == "M1.0 4.0h0M3.0 6.0h0"
     assert line([1, 2, 3, 4], [5, math.nan, 6, 7]) == "M1.0 5.0M3.0 6.0L4.0 7.0"

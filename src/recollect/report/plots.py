@@ -39,9 +39,9 @@ class Axis:
         """Pixels of round values, and their names."""
         locator = LogLocator(numticks=7) if self.logarithmic else MaxNLocator(5, steps=[1, 2, 2.5, 5, 10])
         values = [float(value) for value in locator.tick_values(self.low, self.high)]
-        slack = 1e-9 * (self.high - self.low)
-        inside = [value for value in values if self.low - slack <= value <= self.high + slack]
-        return [(round(self.at(value), 1), short(value)) for value in inside]
+        pixels = [round(self.at(value), 1) for value in values]
+        first, last = sorted((self.start, self.end))
+        return [(pixel, short(value)) for pixel, value in zip(pixels, values, strict=True) if first <= pixel <= last]
 
 
 @dataclass(frozen=True)
