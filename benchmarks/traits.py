@@ -6,8 +6,10 @@ A trial that recovers nothing often explains as much as one that does, with cand
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -24,7 +26,27 @@ def traits(problem: Problem, state: State) -> dict[str, Float[Tensor, " T"]]:
     """All of them, by name."""
     layers = range(len(problem.target.layers))
     residuals = {f"residual_{place}": layer_residual(problem, state, place) for place in layers}
-    return residuals | multipliers(state.variables["duals"]) | _seen(problem, state.variables)
+    seen = _seen(problem, state.variables)
+    return residuals | {"sharp": _sharp(problem, state)} | multipliers(state.variables["duals"]) | seen
+
+
+def _sharp(problem: Problem, state: State) -> Float[Tensor, " T"]:
+    """Curvature along random directions: how much more a candidate moved by a hundredth leaves of the first layer."""
+    x = state.variables["x"]
+    size = x.square().mean(dim=tuple(range(2, x.ndim)), keepdim=True).sqrt()
+    noise = torch.randn(x.shape, generator=torch.Generator(x.device).manual_seed(0), device=x.device, dtype=x.dtype)
+    moved = replace(state, variables={**state.variables, "x": x + 0.01 * size * noise})
+    return layer_residual(problem, moved, 0) / layer_residual(problem, state, 0)
+
+
+def floor(weight: Float[Tensor, "h d"], rank: int) -> float:
+    """What initial noise alone leaves unexplained of the first ``rank`` directions of a layer, relatively.
+
+    Every direction holds as much noise as the median one beyond them does.
+    """
+    energy = torch.linalg.svdvals(weight.double()).square()
+    noise = energy[rank:].median() if rank < len(energy) else energy[-1]
+    return float((rank * noise / energy[:rank].sum()).sqrt())
 
 
 def multipliers(duals: Float[Tensor, "T m"]) -> dict[str, Float[Tensor, " T"]]:
@@ -43,7 +65,25 @@ def _seen(problem: Problem, variables: Variables) -> dict[str, Float[Tensor, " T
     rows = torch.arange(len(samples), device=samples.device).unsqueeze(1)
     heavy = samples[rows, most]
     found = likeness(heavy) | {"size": heavy.flatten(1).square().mean(dim=1).sqrt()}
+    found |= {"from_mean": from_mean(samples, problem.labels), "restart": restart(heavy)}
     return found | (picture(heavy) if heavy.ndim == 5 else {})
+
+
+def restart(heavy: Float[Tensor, "T m ..."]) -> Float[Tensor, " T"]:
+    """Trials ``2i`` and ``2i + 1`` have the same settings: how near the nearest candidate of the other one is."""
+    flat = F.normalize(heavy.flatten(2) - heavy.flatten(2).mean(dim=2, keepdim=True), dim=2)
+    other = flat.unflatten(0, (-1, 2)).flip(1).flatten(0, 1)
+    return (flat @ other.transpose(1, 2)).amax(dim=2).mean(dim=1)
+
+
+def from_mean(samples: Float[Tensor, "T m ..."], labels: Int[Tensor, " m"]) -> Float[Tensor, " T"]:
+    """Share of the candidates' energy that is not the mean of all of their label."""
+    flat = samples.flatten(2)
+    of_label = labels.unsqueeze(0) == labels.unique().unsqueeze(1)
+    shares = of_label.to(flat) / of_label.sum(dim=1, keepdim=True)
+    means = torch.einsum("cm,tmd->tcd", shares, flat)
+    rest = flat - torch.einsum("cm,tcd->tmd", of_label.to(flat), means)
+    return rest.square().sum(dim=(1, 2)) / flat.square().sum(dim=(1, 2))
 
 
 def likeness(samples: Float[Tensor, "T m ..."]) -> dict[str, Float[Tensor, " T"]]:
@@ -65,4 +105,22 @@ def picture(images: Float[Tensor, "T m c h w"]) -> dict[str, Float[Tensor, " T"]
     across = (centred[..., 1:] * centred[..., :-1]).mean(dim=(-1, -2, -3))
     smooth = 0.5 * (down + across) / energy.clamp_min(torch.finfo(energy.dtype).tiny)
     peak = centred.abs().amax(dim=(-1, -2, -3)) / energy.sqrt().clamp_min(1e-30)
-    return {"smooth": smooth.mean(dim=1), "smooth_low": smooth.quantile(0.1, dim=1), "peaked": peak.mean(dim=1)}
+    steps = centred.diff(dim=-1).abs().mean(dim=(-1, -2, -3)) + centred.diff(dim=-2).abs().mean(dim=(-1, -2, -3))
+    return {
+        "smooth": smooth.mean(dim=1),
+        "smooth_low": smooth.quantile(0.1, dim=1),
+        "peaked": peak.mean(dim=1),
+        "variation": (steps / energy.sqrt().clamp_min(1e-30)).mean(dim=1),
+        "slope": spectral_slope(centred),
+    }
+
+
+def spectral_slope(images: Float[Tensor, "T m c h w"]) -> Float[Tensor, " T"]:
+    """Of the mean power spectrum against frequency, both as logarithms: about -2 for photographs, 0 for noise."""
+    power = torch.fft.fft2(images.float()).abs().square().mean(dim=(1, 2)).flatten(1)
+    frequencies = [torch.fft.fftfreq(size, device=images.device) for size in images.shape[-2:]]
+    radius = torch.cartesian_prod(*frequencies).square().sum(dim=1).sqrt()
+    inside = (radius > 0) & (radius <= 0.5)
+    x, y = radius[inside].log(), power[:, inside].clamp_min(1e-30).log()
+    x = x - x.mean()
+    return (y * x).sum(dim=1) / x.square().sum()

@@ -1,22 +1,25 @@
 """``python -m benchmarks.trial_scores --out FOLDER``: which traits of a trial tell how much it recovers.
 
-For each target, broad random settings; for each trial its traits, which need no training data, and the number of
-training samples that it recovers beyond the null, which does.
+For each target, broad random settings, two trials of each; for each trial its traits, which need no training data, and
+the number of training samples that it recovers beyond the null, which does.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import time
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
-from benchmarks.traits import traits
+from benchmarks.traits import floor, traits
 from recollect.analysis import MatchRule, judge
 from recollect.build import build_problems
+from recollect.candidates.subspace import signal_basis
 from recollect.config import Config, SearchConfig, with_settings
 from recollect.datasets import heldout_data, training_data
 from recollect.presets import load_preset
@@ -34,7 +37,7 @@ LARGE: dict[str, Any] = FIRST | {
     "attack.schedule": "cosine",
     "attack.space": "row",
     "attack.precision": "fp16",
-    "training.epochs": 100_000,
+    "training.epochs": 50_000,
     "training.dtype": "tf32",
 }
 DIGITS = {"data.name": "mnist", "match.score": "ncc"}
@@ -73,10 +76,12 @@ def collect(case: str, trials: int, batch: int, device: torch.device) -> dict[st
     started = time.monotonic()
     last = train(net, data.x, data.y, config.training, config.seed, device)
     trained = time.monotonic() - started
-    drawn = SearchConfig.model_validate({"trials": trials} | BROAD).draw(config.seed)
+    settings = SearchConfig.model_validate({"trials": trials // 2} | BROAD).draw(config.seed)
+    drawn = [each for each in settings for _ in range(2)]
     attack = config.attack.model_copy(update={"trials": drawn, "search": None})
     rule = MatchRule(each_candidate_once=config.match.each_candidate_once, vote_ratio=config.match.vote_ratio)
     rows: list[dict[str, Any]] = []
+    lowest = noise_floor(net)
     for start in range(0, trials, batch):
         numbers = range(start, min(trials, start + batch))
         parts = build_problems(net, shape, attack, config.seed, [device], numbers)
@@ -87,6 +92,7 @@ def collect(case: str, trials: int, batch: int, device: torch.device) -> dict[st
         for index, number in enumerate(numbers):
             row = {"trial": number, **drawn[number].model_dump(), "diverged": not bool(own.alive[index])}
             row |= {name: values[index] for name, values in found.items()}
+            row |= {"over_floor": abs(math.log(row["residual_0"] / lowest)) if row["residual_0"] > 0 else math.nan}
             if not row["diverged"] and bool(candidates[index].isfinite().all()):
                 args = [t.to(device) for t in (candidates[index].float(), data.x.float(), data.mean.float())]
                 verdict = judge(*args, holdout.x.float().to(device), rule, config.match.score)
@@ -98,6 +104,13 @@ def collect(case: str, trials: int, batch: int, device: torch.device) -> dict[st
             rows.append(row)
     seconds = {"train": trained, "all": time.monotonic() - started}
     return {"case": case, "n": len(data.x), "loss": last.loss, "seconds": seconds, "trials": rows}
+
+
+def noise_floor(net: nn.Module) -> float:
+    """That of the directions of the first layer that stand out from the noise."""
+    weight = next(net.parameters()).detach().flatten(1)
+    basis = signal_basis(weight, min(weight.shape))
+    return floor(weight, basis.shape[1])
 
 
 def main() -> None:
