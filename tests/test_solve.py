@@ -10,6 +10,7 @@ import torch
 from tests.cases import SAMPLE_SHAPE, chain
 from torch import nn
 
+from recollect import problem as problem_module
 from recollect import stepping
 from recollect.build import build_problem, build_problems
 from recollect.config import AttackConfig, TrialSettings
@@ -49,6 +50,17 @@ def test_one_trial_takes_the_steps_of_torch_sgd() -> None:
     for name, leaf in leaves.items():
         assert torch.allclose(state.variables[name], leaf.detach(), rtol=1e-10, atol=1e-14)
     assert not torch.allclose(state.variables["x"], start["x"])
+
+
+@pytest.mark.parametrize("changes", [{}, {"space": "row"}], ids=["pixels", "row space"])
+def test_losses_looked_at_a_few_trials_at_a_time_are_those_of_all_at_once(monkeypatch, changes) -> None:
+    ours = problem(GOOD, OTHER, GOOD, **changes)
+    variables = {name: 1.5 * value for name, value in initial_state(ours).variables.items()}
+    together = losses(ours, variables)
+    monkeypatch.setattr(problem_module, "_VALUES_LOOKED_AT", 2 * 6 * 12)
+    for name, values in losses(ours, variables).items():
+        assert torch.allclose(values, together[name], rtol=1e-12)
+        assert len(set(values.tolist())) > 1 or values[0] == 0
 
 
 def test_cosine_schedule_ends_at_rest() -> None:

@@ -119,6 +119,11 @@ class Candidates(Protocol):
         ...
 
     @property
+    def sample_shape(self) -> tuple[int, ...]:
+        """Of one decoded candidate."""
+        ...
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Its variables."""
         ...

@@ -9,10 +9,12 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from recollect.candidates.generator import Generator
 from recollect.config import AttackConfig, Config
 from recollect.memory import footprint_of, step_bytes
 from recollect.objectives import KKT
 from recollect.problem import Problem, initial_state
+from recollect.solve import Snapshot
 from recollect.stepping import matmul_precision, stepper_within_memory
 from recollect.targets import is_perceptron
 from recollect.zoo.arithmetic import DTYPES, training_arithmetic
@@ -68,9 +70,14 @@ def tried(problem: Problem) -> tuple[float, int]:
         state = advance(state, 1)
         torch.cuda.synchronize(device)
         started = time.perf_counter()
-        advance(state, steps)
+        state = advance(state, steps)
         torch.cuda.synchronize(device)
-    return (time.perf_counter() - started) / steps, torch.cuda.max_memory_allocated(device)
+        seconds = (time.perf_counter() - started) / steps
+        # A run also looks at its losses, and ends with its candidates as samples.
+        _ = Snapshot(steps, [problem], [state]).terms
+        if not isinstance(problem.candidates, Generator):
+            _ = problem.candidates.decode(state.variables)
+    return seconds, torch.cuda.max_memory_allocated(device)
 
 
 def attack_bytes(problem: Problem) -> int:

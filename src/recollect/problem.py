@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from math import prod
 from typing import Literal
 
 import torch
@@ -19,6 +20,9 @@ from recollect.sharing import SumAcross, alone
 
 Precision = Literal["fp16", "tf32", "fp32", "fp64"]
 Schedule = Literal["constant", "cosine"]
+
+_VALUES_LOOKED_AT = 2**24
+"""Values of samples whose losses are computed at once."""
 
 
 @dataclass(frozen=True)
@@ -133,10 +137,24 @@ def split(state: State, parts: Sequence[Problem]) -> list[State]:
 
 
 def losses(problem: Problem, variables: Variables) -> Terms:
-    """Every term of the objective and every prior, each ``[T]``."""
+    """Every term of the objective and every prior, each ``[T]``.
+
+    Nothing is fused here as it is in a step, so a few trials at a time: looking must not need more than searching.
+    """
+    if isinstance(problem.objective, Inverting):
+        return problem.objective.losses(variables)
+    trials, values = len(problem.rng.trials), problem.candidates.candidates * prod(problem.candidates.sample_shape)
+    together = max(1, _VALUES_LOOKED_AT // values)
+    if together >= trials:
+        return _losses(problem, variables)
+    groups = torch.arange(trials, device=problem.rng.device).split(together)
+    found = [_losses(problem.for_trials(own), {name: v[own] for name, v in variables.items()}) for own in groups]
+    return {name: torch.cat([terms[name] for terms in found]) for name in found[0]}
+
+
+def _losses(problem: Problem, variables: Variables) -> Terms:
     objective, candidates = problem.objective, problem.candidates
-    if isinstance(objective, Inverting):
-        return objective.losses(variables)
+    assert not isinstance(objective, Inverting)
     assert not isinstance(candidates, Generator)
     inputs, samples = candidates.inputs(variables), candidates.decode(variables)
     terms = objective(problem.target, inputs, problem.labels, variables)
