@@ -74,12 +74,12 @@ def weight_rows(net: nn.Module, sample_shape: tuple[int, ...]) -> Reconstruction
 def as_reconstruction(parts: Sequence[Problem], state: State) -> Reconstruction:
     """The result of a search; where several processes shared it, each of them gets all of it."""
     first, own = parts[0], split(state, parts)
-    found = torch.cat(
-        [
-            part.candidates.decode(one.variables).detach().to(state.step.device)
-            for part, one in zip(parts, own, strict=True)
-        ]
-    )
+    terms = Snapshot(first.steps, parts, own).terms  # before there are samples, which are large
+    decoded = [
+        part.candidates.decode(one.variables).detach().to(state.step.device)
+        for part, one in zip(parts, own, strict=True)
+    ]
+    found = decoded[0] if len(decoded) == 1 else torch.cat(decoded)
     m = first.candidates.candidates
     duals = state.variables.get("duals")
     return Reconstruction(
@@ -88,5 +88,5 @@ def as_reconstruction(parts: Sequence[Problem], state: State) -> Reconstruction:
         labels=gathered(first.labels.unsqueeze(0), m).squeeze(0),
         diverged=~state.alive,
         stalled=state.stalled,
-        terms=Snapshot(first.steps, parts, own).terms,
+        terms=terms,
     )
