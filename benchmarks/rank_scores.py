@@ -1,7 +1,9 @@
 """``python -m benchmarks.rank_scores FOLDER --choose TARGET ... --report TARGET ...``: the score that ranks best.
 
-Reads what ``benchmarks.trial_scores`` wrote. A score is a sum of ranks of at most three traits, with signs, so nothing
-is fitted but which; it is chosen by its mean Spearman correlation on some targets and reported on others.
+Reads what ``benchmarks.trial_scores`` wrote. A score is a residual times powers of at most so many other traits, so
+that a trial has it whatever the others are; powers are few and round. It is chosen on some targets, by its Spearman
+correlation with the number of samples recovered plus the share that the trial it picks keeps of the best, and reported
+on others.
 """
 
 from __future__ import annotations
@@ -11,7 +13,6 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
 from itertools import combinations, product
 from pathlib import Path
 
@@ -20,25 +21,25 @@ from scipy.stats import rankdata
 
 from recollect.config import TrialSettings
 
-Score = tuple[tuple[int, str], ...]
-"""Signs and traits; a trait with sign 1 is better where it is larger."""
+Score = tuple[tuple[float, str], ...]
+"""Powers and traits; larger is better, so residuals have the power -1."""
 
-FIRST_LAYER: Score = ((-1, "residual_0"),)
-MOST = 3
+FIRST_LAYER: Score = ((-1.0, "residual_0"),)
+POWERS = (-1.0, -0.3, -0.1, 0.1, 0.3, 1.0)
 TRUTH = {"recovered", "mean_ncc", "ncc80", "ssim04"}
 NO_TRAITS = {"trial", "diverged", *TrialSettings.model_fields, *TRUTH}
 
 
 @dataclass(frozen=True)
 class Target:
-    """Trials of one network: ranks of each trait within it, and what each trial recovered."""
+    """Trials of one network: the logarithm of each trait's size, and what each trial recovered."""
 
     name: str
-    ranks: dict[str, np.ndarray]
+    traits: dict[str, np.ndarray]
     recovered: np.ndarray
 
     def rate(self, score: Score) -> np.ndarray:
-        return reduce(np.add, [sign * self.ranks[trait] for sign, trait in score])
+        return np.sum([power * self.traits[trait] for power, trait in score], axis=0)
 
     def spearman(self, score: Score) -> float:
         """With the recovered count; 0 where one of them is constant, since it ranks nothing."""
@@ -62,28 +63,36 @@ def read_target(path: Path) -> Target:
     rows = [row for row in rows if all(math.isfinite(row[name]) for name in traits)]
     if len(rows) < 2:
         raise SystemExit(f"'{path}' has {len(rows)} trials to rank; two are needed.")
-    ranks = {name: rankdata([row[name] for row in rows]) for name in traits}
-    return Target(known["case"], ranks, np.array([row["recovered"] for row in rows], dtype=float))
+    sizes = {name: np.log(np.maximum(np.abs([row[name] for row in rows]), 1e-12)) for name in traits}
+    return Target(known["case"], sizes, np.array([row["recovered"] for row in rows], dtype=float))
 
 
-def scores_of(targets: Sequence[Target]) -> list[Score]:
-    """Every signed sum of at most three traits that all targets have; short ones first, so they win where equal."""
-    traits = [name for name in targets[0].ranks if all(name in target.ranks for target in targets)]
+def scores_of(targets: Sequence[Target], most: int) -> list[Score]:
+    """Every residual with at most ``most`` other traits that all targets have; short ones first, to win where equal."""
+    traits = [name for name in targets[0].traits if all(name in target.traits for target in targets)]
+    residuals = [name for name in traits if name.startswith("residual")]
+    others = [name for name in traits if name not in residuals]
     return [
-        tuple(zip(signs, names, strict=True))
-        for size in range(1, MOST + 1)
-        for names in combinations(traits, size)
-        for signs in product((-1, 1), repeat=size)
+        ((-1.0, residual), *zip(powers, names, strict=True))
+        for size in range(most + 1)
+        for names in combinations(others, size)
+        for powers in product(POWERS, repeat=size)
+        for residual in residuals
     ]
 
 
-def chosen(scores: Sequence[Score], spearmans: np.ndarray, places: Sequence[int]) -> Score:
-    """The best mean over the targets at these places; ``spearmans`` is ``[scores, targets]``."""
-    return scores[int(np.argmax(spearmans[:, list(places)].mean(axis=1).round(9)))]
+def merits(scores: Sequence[Score], targets: Sequence[Target]) -> np.ndarray:
+    """``[scores, targets]``: how well each score ranks, and what it keeps where there is something to keep."""
+    return np.array([[t.spearman(s) + (t.kept(s) if t.recovered.max() else 0) for t in targets] for s in scores])
+
+
+def chosen(scores: Sequence[Score], merit: np.ndarray, places: Sequence[int]) -> Score:
+    """The best mean over the targets at these places."""
+    return scores[int(np.argmax(merit[:, list(places)].mean(axis=1).round(9)))]
 
 
 def words(score: Score) -> str:
-    return " ".join(f"{'+' if sign > 0 else '-'}{trait}" for sign, trait in score)
+    return " ".join(f"{trait}^{power:g}" for power, trait in score)
 
 
 def line(target: Target, score: Score) -> str:
@@ -96,22 +105,22 @@ def line(target: Target, score: Score) -> str:
 HEADINGS = f"{'target':<24}{'trials':>7}{'best':>6}{'Spearman':>10}{'kept':>10}{'residual':>10}{'kept':>10}"
 
 
-def report(targets: Sequence[Target], choosing: Sequence[str], top: int) -> list[str]:
+def report(targets: Sequence[Target], choosing: Sequence[str], most: int, top: int) -> list[str]:
     """All tables, as lines."""
-    scores = scores_of(targets)
-    spearmans = np.array([[target.spearman(score) for target in targets] for score in scores])
+    scores = scores_of(targets, most)
+    merit = merits(scores, targets)
     places = [place for place, target in enumerate(targets) if target.name in choosing]
-    best, means = chosen(scores, spearmans, places), spearmans[:, places].mean(axis=1)
+    best, means = chosen(scores, merit, places), merit[:, places].mean(axis=1)
     order = [int(place) for place in np.argsort(-means.round(9), kind="stable")]
     alone = [place for place in order if len(scores[place]) == 1]
     lines = [f"Chosen on {', '.join(targets[place].name for place in places)}: {words(best)}", ""]
-    lines += ["mean Spearman there, of single traits:", *(f"{means[p]:>8.2f}  {words(scores[p])}" for p in alone[:top])]
-    lines += ["of all sums:", *(f"{means[p]:>8.2f}  {words(scores[p])}" for p in order[:top]), ""]
+    lines += ["Spearman + kept there, of residuals:", *(f"{means[p]:>8.2f}  {words(scores[p])}" for p in alone[:top])]
+    lines += ["of all products:", *(f"{means[p]:>8.2f}  {words(scores[p])}" for p in order[:top]), ""]
     others = [target for target in targets if target.name not in choosing]
     lines += ["Targets that it was not chosen on:", HEADINGS, *(line(target, best) for target in others), ""]
-    lines += ["Each target, with the sum chosen on all others:", HEADINGS]
+    lines += ["Each target, with the product chosen on all others:", HEADINGS]
     for place, target in enumerate(targets if len(targets) > 1 else []):
-        left = chosen(scores, spearmans, [other for other in range(len(targets)) if other != place])
+        left = chosen(scores, merit, [other for other in range(len(targets)) if other != place])
         lines.append(f"{line(target, left)}  {words(left)}")
     return lines
 
@@ -121,6 +130,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--choose", nargs="+", required=True, metavar="TARGET")
     parser.add_argument("--report", nargs="+", metavar="TARGET", help="all others where it is left out")
+    parser.add_argument("--most", type=int, default=1, help="traits beside the residual")
     parser.add_argument("--top", type=int, default=8, help="lines of the tables of scores")
     asked = parser.parse_args()
     found = {path.stem: path for path in sorted(asked.folder.glob("*.json"))}
@@ -129,7 +139,7 @@ def main() -> None:
     if missing or set(asked.choose) & set(asked.report or []):
         raise SystemExit(f"--choose and --report name different targets among {', '.join(found)}.")
     targets = [read_target(found[name]) for name in dict.fromkeys(names)]
-    print("\n".join(report(targets, asked.choose, asked.top)))
+    print("\n".join(report(targets, asked.choose, asked.most, asked.top)))
 
 
 if __name__ == "__main__":

@@ -14,11 +14,18 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from recollect.core import Variables
+from recollect.objectives import KKT
 from recollect.problem import Problem, State
 from recollect.sweep.score import layer_residual
 
 _SEEN = 256
 """Candidates, those with the largest multipliers, whose likeness is looked at: all pairs of all would be too many."""
+
+_IMAGE = 0.2
+"""Root mean square of an image with values from 0 to 1 whose mean over the data was taken away, or somewhat less."""
+
+_SMOOTHINGS = (30, 100, 300, 10_000)
+"""From softer than any trial searches with to the network's own rectifier."""
 
 
 @torch.no_grad()
@@ -27,7 +34,16 @@ def traits(problem: Problem, state: State) -> dict[str, Float[Tensor, " T"]]:
     layers = range(len(problem.target.layers))
     residuals = {f"residual_{place}": layer_residual(problem, state, place) for place in layers}
     seen = _seen(problem, state.variables)
-    return residuals | {"sharp": _sharp(problem, state)} | multipliers(state.variables["duals"]) | seen
+    alike = {f"residual_at_{smoothing}": _at(problem, state, smoothing) for smoothing in _SMOOTHINGS}
+    return residuals | alike | {"sharp": _sharp(problem, state)} | multipliers(state.variables["duals"]) | seen
+
+
+def _at(problem: Problem, state: State, smoothing: float) -> Float[Tensor, " T"]:
+    """The first layer's residual with one derivative of the rectifier for all, whatever each trial searched with."""
+    objective = problem.objective
+    assert isinstance(objective, KKT)
+    same = replace(objective, smoothing=torch.full_like(objective.smoothing, smoothing))
+    return layer_residual(replace(problem, objective=same), state, 0)
 
 
 def _sharp(problem: Problem, state: State) -> Float[Tensor, " T"]:
@@ -64,7 +80,8 @@ def _seen(problem: Problem, variables: Variables) -> dict[str, Float[Tensor, " T
     most = duals.topk(min(_SEEN, duals.shape[1]), dim=1).indices
     rows = torch.arange(len(samples), device=samples.device).unsqueeze(1)
     heavy = samples[rows, most]
-    found = likeness(heavy) | {"size": heavy.flatten(1).square().mean(dim=1).sqrt()}
+    size = heavy.flatten(1).square().mean(dim=1).sqrt()
+    found = likeness(heavy) | {"size": size, "size_of_images": size.clamp(max=_IMAGE)}
     found |= {"from_mean": from_mean(samples, problem.labels), "restart": restart(heavy)}
     return found | (picture(heavy) if heavy.ndim == 5 else {})
 

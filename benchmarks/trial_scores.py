@@ -42,6 +42,8 @@ LARGE: dict[str, Any] = FIRST | {
 }
 DIGITS = {"data.name": "mnist", "match.score": "ncc"}
 CLOTHES = {"data.name": "fashion_mnist", "match.score": "ssim"}
+SMALL: dict[str, Any] = FIRST | {"attack.steps": 3000, "attack.schedule": "cosine"}
+TEN = {"data.task": "classes", "training.loss": "cross_entropy", "training.lr": 0.1}
 KERNELS = {"attack.space": "full", "attack.precision": "tf32", "attack.layer_weights": None, "match.vote_ratio": 1.5}
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -55,7 +57,9 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "fashion-classes-300": ("buzaglo-multiclass", LARGE | CLOTHES | {"data.n": 300, "attack.candidates": 800}),
     "cifar-regression-300": ("buzaglo-regression-l2", LARGE | {"data.n": 300, "attack.candidates": 800}),
     "cifar-conv-300": ("buzaglo-conv", LARGE | KERNELS | {"data.n": 300, "attack.steps": 5000}),
-    "small-mnist-20": ("demo", FIRST | {"data.name": "mnist", "attack.steps": 3000, "attack.schedule": "cosine"}),
+    "small-mnist-20": ("demo", SMALL | {"data.name": "mnist"}),
+    "small-fashion-40": ("demo", SMALL | CLOTHES | {"data.n": 40, "match.score": "ncc"}),
+    "small-classes-50": ("demo", SMALL | TEN | {"data.name": "mnist", "data.n": 50}),
 }
 
 

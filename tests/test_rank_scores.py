@@ -1,4 +1,4 @@
-"""Choosing a score: the known best sum is found in synthetic files, and figures agree with SciPy's."""
+"""Choosing a score: the known best product is found in synthetic files, and figures agree with SciPy's."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from typing import Any
 import numpy as np
 import pytest
 from benchmarks import rank_scores
-from benchmarks.rank_scores import FIRST_LAYER, Score, chosen, read_target, report, scores_of
+from benchmarks.rank_scores import FIRST_LAYER, Score, chosen, merits, read_target, report, scores_of
 from scipy.stats import spearmanr
 
-SUM: Score = ((-1, "residual_0"), (1, "smooth"))
+PRODUCT: Score = ((-1.0, "residual_0"), (0.3, "smooth"))
 
 
 def rows_of(seed: int, trials: int = 40) -> list[dict[str, Any]]:
-    """Recovered counts that follow a residual and a smoothness, each of which says half."""
+    """Recovered counts that follow a residual and a smoothness."""
     rng = np.random.default_rng(seed)
-    values = {name: rng.permutation(trials) / trials for name in ("residual_0", "smooth", "alike", "size")}
-    truth = np.round(50 * (1 - values["residual_0"] + values["smooth"])).astype(int)
+    names = ("residual_0", "residual_1", "smooth", "alike", "size")
+    values = {name: (1 + rng.permutation(trials)) / trials for name in names}
+    truth = np.round(50 * values["smooth"] ** 0.3 / values["residual_0"]).astype(int)
     return [
         {"trial": place, "lr_x": 0.1, "smoothing": 9.0, "diverged": False, "recovered": int(truth[place])}
         | {name: float(value[place]) for name, value in values.items()}
@@ -35,15 +36,14 @@ def write(folder: Path, name: str, rows: list[dict[str, Any]]) -> Path:
     return path
 
 
-def test_the_sum_that_the_truth_follows_is_chosen(tmp_path: Path) -> None:
+def test_the_product_that_the_truth_follows_is_chosen(tmp_path: Path) -> None:
     targets = [read_target(write(tmp_path, f"target-{seed}", rows_of(seed))) for seed in range(4)]
-    scores = scores_of(targets)
-    assert len(scores) == 4 * 2 + 6 * 4 + 4 * 8
-    spearmans = np.array([[target.spearman(score) for target in targets] for score in scores])
-    assert chosen(scores, spearmans, [0, 1]) == SUM
-    assert all(target.spearman(SUM) > 0.99 for target in targets)
-    assert all(target.kept(SUM) == 1 for target in targets)
-    assert all(0.3 < target.spearman(FIRST_LAYER) < 0.95 for target in targets)
+    scores = scores_of(targets, most=1)
+    assert len(scores) == 2 * (1 + 3 * 6)
+    assert chosen(scores, merits(scores, targets), [0, 1]) == PRODUCT
+    assert all(target.spearman(PRODUCT) > 0.99 for target in targets)
+    assert all(target.kept(PRODUCT) == 1 for target in targets)
+    assert all(0.3 < target.spearman(FIRST_LAYER) < 0.97 for target in targets)
 
 
 def test_figures_are_those_of_scipy(tmp_path: Path) -> None:
@@ -62,8 +62,8 @@ def test_trials_that_cannot_be_ranked_are_left_out(tmp_path: Path) -> None:
     target = read_target(write(tmp_path, "one", [*lost, *rows]))
     assert len(target.recovered) == len(rows)
     nothing = read_target(write(tmp_path, "none", [{**row, "recovered": 0} for row in rows]))
-    assert nothing.spearman(SUM) == 0
-    assert math.isnan(nothing.kept(SUM))
+    assert nothing.spearman(PRODUCT) == 0
+    assert math.isnan(nothing.kept(PRODUCT))
     with pytest.raises(SystemExit, match="two are needed"):
         read_target(write(tmp_path, "few", rows[:1]))
 
@@ -77,7 +77,7 @@ def test_choosing_and_reporting_targets_are_kept_apart(
     monkeypatch.setattr(sys, "argv", words)
     rank_scores.main()
     first, _, rest = capsys.readouterr().out.partition("Targets that it was not chosen on")
-    assert "Chosen on target-0, target-1: -residual_0 +smooth" in first
+    assert "Chosen on target-0, target-1: residual_0^-1 smooth^0.3" in first
     reported, _, each = rest.partition("Each target")
     assert [line.split()[0] for line in reported.splitlines() if line.startswith("target-")] == ["target-2"]
     assert [line.split()[0] for line in each.splitlines() if line.startswith("target-")] == [
@@ -96,6 +96,6 @@ def test_a_target_left_out_has_no_say(tmp_path: Path) -> None:
     targets = [read_target(write(tmp_path, f"target-{seed}", rows_of(seed))) for seed in range(2)]
     other = [{**row, "recovered": round(50 * row["alike"])} for row in rows_of(9)]
     targets.append(read_target(write(tmp_path, "other", other)))
-    last = report(targets, ["target-0"], top=2)[-1]
+    last = report(targets, ["target-0"], most=1, top=2)[-1]
     assert last.startswith("other")
-    assert last.endswith("-residual_0 +smooth")
+    assert last.endswith("residual_0^-1 smooth^0.3")
