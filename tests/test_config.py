@@ -165,8 +165,26 @@ def test_a_value_never_brings_other_keys_along(text: str) -> None:
         ("attack.steps.even.more=1", "'even' is inside a value"),
         ("attack.search.trials=0", "attack.search.trials"),
         ("attack.search.lr_x=[0.1, 1.0]", "attack.search.trials: field required"),
-        ("attack.search={trials = 2, lr_x = [2.0, 1.0]}", "lr_x = [2.0, 1.0] is no range"),
-        ("attack.search={trials = 2, smoothing = [0.0, 1.0]}", "smoothing = [0.0, 1.0] is no range"),
+        *[
+            (
+                f"attack.search={{trials = 2, {name} = {given}}}",
+                f"attack.search: {name} = {given} is no range; give two positive numbers, smaller first.",
+            )
+            for name, given in [
+                ("lr_x", "[2.0, 1.0]"),
+                ("lr_x", "[]"),
+                ("lr_x", "0.3"),
+                ("lr_duals", "[0.3]"),
+                ("lr_duals", "[0.1, 0.2, 0.3]"),
+                ("init_scale", "'large'"),
+                ("init_scale", "[0.1, 'large']"),
+                ("dual_min", "[0.1, inf]"),
+                ("smoothing", "[nan, 1.0]"),
+                ("smoothing", "[0.0, 1.0]"),
+            ]
+        ],
+        ("attack.search={trials = 2, lr_x = [true, 2]}", "lr_x = [True, 2] is no range"),
+        ("attack.search=5", "attack.search: input should be"),
         ("attack=5", "attack: input should be"),
         ("model.hidden=[]", "model.hidden"),
         ("model.hidden=[16, 0]", "model.hidden.1: input should be greater than 0 (got 0)"),

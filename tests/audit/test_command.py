@@ -134,7 +134,7 @@ def test_a_perceptron_that_leaks(command: Command, leaky: list[str], tmp_path: P
     assert max(p_values) <= 0.01
     assert_junit(tmp_path / "out" / "junit.xml", found)
     assert_sarif(tmp_path / "out" / "audit.sarif", found)
-    assert (tmp_path / "run" / "report.html").stat().st_size > 0
+    assert 'data-plot="search"' in (tmp_path / "run" / "report.html").read_text(), "the curves of its sweep"
     matches = json.loads((tmp_path / "run" / "matches.json").read_text())
     assert sum(row["recovered"] for row in matches["samples"]) == found["attacks"][0]["recovered"]
     assert len(matches["null"]["ncc"]) == 400

@@ -46,11 +46,11 @@ for path in sys.argv[1:]:
 
 def _many(name: str, loader: Loader, examples: int, first: int) -> Counter[str]:
     counted: Counter[str] = Counter()
-    slowest, before = 0.0, _peak()
+    slowest, whole = 0.0, loader.seeds()
+    before = _peak()
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         loader.prepare(folder)
-        whole = loader.seeds()
         for seed in range(first, first + examples):
             rng = Random(seed)
             content = damaged(rng.choice(whole), rng)

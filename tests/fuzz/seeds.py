@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+import lzma
 import os
 import pickle
+import struct
 import zipfile
+import zlib
 from functools import cache
 from pathlib import Path
 
@@ -17,6 +20,8 @@ from safetensors.torch import save
 from torch import nn
 
 CORPUS = Path(__file__).parent / "corpus"
+DEFLATE, LZMA = 8, 34925
+"""Compressions of TIFF."""
 CANARY = Path(os.environ.get("TMPDIR", "/tmp")) / f"recollect-canary-{os.getpid()}"
 
 
@@ -106,7 +111,49 @@ def safe_data() -> list[bytes]:
 
 @cache
 def pictures(kind: str) -> tuple[bytes, ...]:
-    content = io.BytesIO()
+    """An ordinary one first; then, for some kinds, what else a decoder may find in one."""
     pixels = np.random.default_rng(0).integers(0, 256, (5, 7, 3), dtype=np.uint8)
-    Image.fromarray(pixels).save(content, kind)
-    return (content.getvalue(),)
+    whole = _picture(Image.fromarray(pixels), kind)
+    if kind == "TIFF":
+        tiled = tiff(7, 5, zlib.compress(bytes(16 * 16 * 3)), DEFLATE, tile=(16, 16))
+        compressed = (_picture(Image.fromarray(pixels), kind, compression=name) for name in ("tiff_lzw", "packbits"))
+        return (whole, tiled, *compressed, *hostile_pictures(kind))
+    return (whole, *hostile_pictures(kind))
+
+
+@cache
+def hostile_pictures(kind: str) -> list[bytes]:
+    """A few kilobytes that would take tens or hundreds of megabytes if a decoder were let loose."""
+    large = Image.new("L", (2100, 2100))
+    if kind == "TIFF":
+        return [
+            _picture(large, kind, compression="tiff_lzw"),
+            tiff(7, 5, zlib.compress(bytes(8192 * 8192 * 3)), DEFLATE, tile=(8192, 8192)),
+            tiff(7, 5, lzma.compress(bytes(7 * 5 * 3)), LZMA),
+        ]
+    if kind == "PNG":
+        header = struct.pack(">LLBBBBB", 2**31 - 1, 2**31 - 1, 8, 0, 0, 0, 0)
+        return [_picture(large, kind), b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", header) + _chunk(b"IDAT", b"")]
+    return [_picture(large, kind)] if kind in ("GIF", "WEBP") else []
+
+
+def tiff(width: int, height: int, held: bytes, compression: int, tile: tuple[int, int] | None = None) -> bytes:
+    """In colour, its pixels in one strip or in tiles; Pillow writes no tiles, nor anything that does not fit."""
+    entries = {256: width, 257: height, 258: 8, 259: compression, 262: 2, 277: 3}
+    start = 8 + 2 + 12 * (len(entries) + (3 if tile is None else 4)) + 4
+    if tile is None:
+        entries |= {273: start, 278: height, 279: len(held)}
+    else:
+        entries |= {322: tile[0], 323: tile[1], 324: start, 325: len(held)}
+    listed = b"".join(struct.pack("<HHLL", tag, 4, 1, value) for tag, value in sorted(entries.items()))
+    return b"II*\x00" + struct.pack("<LH", 8, len(entries)) + listed + bytes(4) + held
+
+
+def _picture(image: Image.Image, kind: str, **options: str) -> bytes:
+    content = io.BytesIO()
+    image.save(content, kind, **options)
+    return content.getvalue()
+
+
+def _chunk(name: bytes, held: bytes) -> bytes:
+    return struct.pack(">L", len(held)) + name + held + struct.pack(">L", zlib.crc32(name + held))

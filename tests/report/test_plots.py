@@ -11,13 +11,14 @@ import pytest
 import torch
 
 from recollect.report.charts import score_histogram, score_scatter
-from recollect.report.curve_plots import attack_plot, training_plot
+from recollect.report.curve_plots import attack_caption, attack_plots, training_plot
 from recollect.report.curves import Curve, Trace
 from recollect.report.folder import read_run
 from recollect.report.plots import HEIGHT, LEFT, RIGHT, TOP, WIDTH, Axis, dots, line, steps, thinned, x_axis, y_axis
 from recollect.report.roc import roc
 from recollect.report.score_plots import histogram_plot, roc_plot, scatter_plot
 
+DECAY = torch.tensor([[1.0], [1e-3], [1e-6]]) * torch.arange(1, 6)
 NUMBER = r"-?\d+(?:\.\d+)?"
 
 
@@ -119,7 +120,7 @@ def test_roc_goes_from_corner_to_corner() -> None:
 
 
 def test_search_curves_hold_each_term_of_each_trial(make_run) -> None:
-    plot = attack_plot(read_run(make_run()).trace)
+    (plot,) = attack_plots(read_run(make_run()).trace)
     first = places_of(plot.marks[0].path)
     np.testing.assert_allclose(
         values_of(plot.y, [y for _, y in first[:19]]), [9.0 / k for k in range(1, 20)], rtol=0.02
@@ -132,14 +133,66 @@ def test_search_curves_hold_each_term_of_each_trial(make_run) -> None:
 
 def test_many_trials_stay_light() -> None:
     steps_taken = [float(step) for step in range(5000)]
-    plot = attack_plot(Trace(steps_taken, {"stationarity": 1 + torch.rand(5000, 64)}))
+    (plot,) = attack_plots(Trace(steps_taken, {"stationarity": 1 + torch.rand(5000, 64)}))
     assert len(plot.marks[0].path) < 600_000
-    assert "faint" in plot.marks[0].look
+    assert "hair" in plot.marks[0].look
     assert len(plot.rows) <= 24
 
 
+def test_terms_of_several_trials_have_a_chart_each() -> None:
+    trace = Trace([1.0, 2.0, 3.0], {"stationarity": 20 + torch.rand(3, 5), "none": torch.zeros(3, 5), "box": DECAY})
+    stationarity, box = attack_plots(trace)
+    assert [mark.words for mark in (*stationarity.marks, *box.marks)] == ["stationarity", "box"]
+    assert [stationarity.name, box.name] == ["search", "search-2"]
+    assert not stationarity.y.logarithmic, "values that differ little would be a flat band"
+    assert box.y.logarithmic
+    assert [plot.marks[0].path.count("M") for plot in (stationarity, box)] == [5, 5]
+    np.testing.assert_allclose(
+        values_of(box.y, [y for _, y in places_of(box.marks[0].path)]), DECAY.T.flatten(), rtol=0.05
+    )
+    assert "zero" in attack_caption(trace)
+    assert "evenly chosen" not in attack_caption(trace)
+    assert "cut off" not in attack_caption(trace)
+
+
+def test_of_very_many_trials_some_are_drawn_and_all_are_counted() -> None:
+    values = torch.linspace(1, 2, 3000).repeat(50, 1)
+    trace = Trace([float(step) for step in range(50)], {"a": values, "b": 2 * values, "c": 3 * values})
+    plots = attack_plots(trace)
+    assert [plot.marks[0].path.count("M") for plot in plots] == [200] * 3
+    assert sum(len(plot.marks[0].path) for plot in plots) < 600_000
+    assert [plot.rows[0][1] for plot in plots] == ["1 to 2", "2 to 4", "3 to 6"]
+    assert "200 of 3,000 trials are drawn, evenly chosen." in attack_caption(trace)
+
+
+def test_a_trial_that_diverges_does_not_flatten_the_others() -> None:
+    values = 20 + torch.rand(4, 6)
+    values[1:, 2] = torch.tensor([1e9, 1e30, math.nan])
+    trace = Trace([1.0, 2.0, 3.0, 4.0], {"stationarity": values})
+    (plot,) = attack_plots(trace)
+    assert plot.y.high < 25
+    tame = [column for column in range(6) if column != 2]
+    assert max(values_of(plot.y, [y for _, y in places_of(plot.marks[0].path)])) <= values[:, tame].max() + 0.1
+    assert len(places_of(plot.marks[0].path)) == 4 * 6 - 1
+    assert plot.rows[2][1].endswith("to 1e+30"), "the numbers say what is"
+    assert attack_caption(trace).endswith("are cut off at the upper edge (1).")
+
+
+def test_a_trial_alone_is_drawn_however_it_ends() -> None:
+    values = torch.tensor([[1.0, math.nan], [1e6, math.nan]])
+    (plot,) = attack_plots(Trace([1.0, 2.0], {"stationarity": values}))
+    assert len(places_of(plot.marks[0].path)) == 2
+    (empty,) = attack_plots(Trace([1.0, 2.0], {"stationarity": torch.empty(2, 0)}))
+    assert empty.marks[0].path == ""
+
+
+def test_losses_of_any_size_have_an_axis() -> None:
+    (plot,) = attack_plots(Trace([1.0, 2.0], {"stationarity": torch.tensor([[1e38], [1e-38]])}))
+    assert plot.y.ticks()
+
+
 def test_losses_that_are_all_negative_are_drawn_too() -> None:
-    plot = attack_plot(Trace([1.0, 2.0], {"activation": torch.tensor([[-3.0], [-5.0]])}))
+    (plot,) = attack_plots(Trace([1.0, 2.0], {"activation": torch.tensor([[-3.0], [-5.0]])}))
     assert not plot.y.logarithmic
     assert len(places_of(plot.marks[0].path)) == 2
 

@@ -18,6 +18,7 @@ import torch
 from safetensors.torch import load_file
 
 from recollect.core import RecollectError
+from recollect.report.trial_traces import read_trial_traces
 from recollect.sweep import cluster
 from recollect.sweep.cluster import require_cluster
 
@@ -124,6 +125,12 @@ def assert_same_result(run: Path, reference: Path) -> None:
     assert found.keys() == expected.keys()
     for name, value in expected.items():
         torch.testing.assert_close(found[name], value, rtol=1e-6, atol=1e-7)
+    traces, known = read_trial_traces(run / "trials"), read_trial_traces(reference / "trials")
+    assert traces is not None
+    assert known is not None
+    assert traces.trials == TRIALS
+    for name, value in known.terms.items():
+        torch.testing.assert_close(traces.terms[name], value, rtol=1e-3, atol=1e-6, equal_nan=True)
 
 
 @pytest.fixture(scope="module")

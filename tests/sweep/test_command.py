@@ -36,6 +36,13 @@ def assert_same_sweep(run: Path, reference: Path) -> None:
     assert found.keys() == expected.keys()
     assert all(torch.equal(found[key], expected[key]) for key in expected)
     assert (run / "matches.json").read_bytes() == (reference / "matches.json").read_bytes()
+    assert curves(run) == curves(reference) != []
+
+
+def curves(run: Path) -> list[str]:
+    """Lines of the search on the page, as they are drawn."""
+    page = (run / "report.html").read_text()
+    return re.findall(r'<path class="line colour[^"]*" d="([^"]+L[^"]+)"/>', page.partition('id="attack"')[2])
 
 
 def kill_after_lines(run: Path, count: int, *words: str | Path) -> None:
@@ -72,13 +79,14 @@ def test_a_sweep_end_to_end_that_grows(command: Command, tiny: list[str], tmp_pa
     summary = json.loads(ended.out)
     assert (summary["trials"], summary["reference_count"], summary["sampler"]) == (5, 4, "random")
     assert summary["best_trial_score"] == min(line["score"] for line in lines(run) if not line["diverged"])
-    assert (run / "report.html").exists()
+    assert curves(run)[0].count("M") == 5
     first = lines(run)
     assert "would take some away" in command("sweep", "--resume", run, "--trials", "3").error
     assert "--sampler cannot change it" in command("sweep", "--resume", run, "--sampler", "tpe").error
     assert json.loads(command("sweep", "--resume", run, "--trials", "7", "--json").out)["trials"] == 7
     assert lines(run)[:5] == first
     assert [line["number"] for line in lines(run)] == list(range(7))
+    assert curves(run)[0].count("M") == 7
     merged, pool = load_file(run / "merged.safetensors"), load_file(run / "candidates.safetensors")["candidates"]
     assert torch.equal(pool[merged["trial"], merged["position"]], merged["candidates"])
     assert command("match", run, "--set", "match.scaling=clamp", "--json").code == 0
@@ -125,7 +133,8 @@ def test_the_row_space_is_found_once(
     ("words", "sentence"),
     [
         (("--set", "attack.search.lr_x=[1.0, 0.1]"), "is no range"),
-        (("--set", "attack.search.lr_x=[]"), "attack.search.lr_x"),
+        (("--set", "attack.search.lr_x=[]"), "lr_x = [] is no range; give two positive numbers, smaller first"),
+        (("--set", "attack.search.lr_x=0.3"), "lr_x = 0.3 is no range; give two positive numbers, smaller first"),
         (("--set", "attack.search.lr_x=[0.0, 0.1]"), "is no range"),
         (("--sampler", "guess"), "'random', 'tpe' or 'qmc'"),
         (("--batch", "0"), "sweep.batch"),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from pydantic import ByteSize, Field, model_validator
 
+from recollect.config.errors import short
 from recollect.config.generator import GeneratorConfig
 from recollect.config.methods import AsymmetryConfig, DeepPriorConfig, GroupChoice, SameGDConfig
 from recollect.config.section import Section
@@ -41,13 +42,15 @@ class SearchConfig(Section):
     dual_min: tuple[float, float] = (0.2, 0.8)
     smoothing: tuple[float, float] = (60.0, 200.0)
 
-    @model_validator(mode="after")
-    def _ranges_are_ranges(self) -> SearchConfig:
-        for name in TrialSettings.model_fields:
-            low, high = getattr(self, name)
-            if not (0 < low <= high < math.inf):
-                raise ValueError(f"{name} = [{low}, {high}] is no range; give two positive numbers, smaller first")
-        return self
+    @model_validator(mode="before")
+    @classmethod
+    def _ranges_are_ranges(cls, given: Any) -> Any:
+        """Before anything else looks at them, which would speak of tuples and fields."""
+        for name in TrialSettings.model_fields if isinstance(given, dict) else ():
+            if name in given and not _is_range(given[name]):
+                shown = list(given[name]) if isinstance(given[name], tuple) else given[name]
+                raise ValueError(f"{name} = {short(shown)} is no range; give two positive numbers, smaller first")
+        return given
 
     def draw(self, seed: int) -> tuple[TrialSettings, ...]:
         generator = torch.Generator().manual_seed(seed)
@@ -64,6 +67,14 @@ class SearchConfig(Section):
         if name in UNIFORM:
             return low + share * (high - low)
         return math.exp(math.log(low) + share * (math.log(high) - math.log(low)))
+
+
+def _is_range(given: object) -> bool:
+    if not isinstance(given, list | tuple) or len(given) != 2:
+        return False
+    if any(isinstance(bound, bool) or not isinstance(bound, int | float) for bound in given):
+        return False
+    return 0 < given[0] <= given[1] < math.inf
 
 
 class AttackConfig(Section):

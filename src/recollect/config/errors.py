@@ -18,9 +18,9 @@ def explain(error: ValidationError, model: type[BaseModel], origin: str) -> str:
         hint = f"did you mean '{near[0]}'?" if near else f"valid keys there: {', '.join(known)}."
         return f"{origin}: unknown key '{where}'; {hint}"
     message = problem["msg"].removeprefix("Value error, ")
-    return (
-        f"{origin}: {where or 'the configuration'}: {message[0].lower()}{message[1:]} (got {_short(problem['input'])})."
-    )
+    # Sentences of our own say what they got.
+    got = "" if problem["type"] == "value_error" else f" (got {short(problem['input'])})"
+    return f"{origin}: {where or 'the configuration'}: {message[0].lower()}{message[1:]}{got}."
 
 
 def _place(model: type[BaseModel], location: list[str]) -> tuple[list[str], list[str]]:
@@ -49,6 +49,7 @@ def _models_in(annotation: Any) -> list[type[BaseModel]]:
     return [found for part in get_args(annotation) for found in _models_in(part)]
 
 
-def _short(value: Any) -> str:
+def short(value: Any) -> str:
+    """A value as it is written in Python, cut off where it is long."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."

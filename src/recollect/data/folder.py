@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 
 import numpy as np
 import torch
 from PIL import Image
+from PIL.TiffImagePlugin import TILELENGTH, TILEWIDTH, TiffImageFile
 from torch import Tensor
 
 from recollect.core import RecollectError
-from recollect.data.images import require_credible, require_size
+from recollect.data.images import require_size
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff")
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF")
 """Pillow goes by a file's content, and would hand what it takes for PostScript to another program."""
+_COMPRESSIONS = ("raw", "packbits", "tiff_lzw", "tiff_adobe_deflate", "tiff_deflate")
+"""Of TIFF; decoders of the others have tables of their own, as large as the file asks for."""
+MOST_PIXELS = 2048 * 2048
+"""Of one picture: more than networks are trained on, and few enough that a hostile kilobyte takes about 100 MiB."""
 _GREY = ("1", "L", "LA")
 _COLOUR = ("P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr", "HSV", "LAB")
 
@@ -75,15 +81,16 @@ def _decode(file: str, expected: tuple[int, ...] | None, first: str, count: int)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about tags and the like, while the pixels are whole
-            warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(file, formats=_FORMATS) as picture:
                 size = (picture.height, picture.width)
+                _require_harmless(picture, file)
                 _check_size(file, size, expected or size, first)
                 require_size(4 * len(picture.getbands()) * size[0] * size[1] * count, f"the folder of {file!r}")
-                require_credible(os.path.getsize(file), 3 * size[0] * size[1], f"picture {file!r}")
                 pixels = np.asarray(picture.convert(_mode(picture.mode, file)))
     except RecollectError:
         raise
+    except Image.DecompressionBombError:
+        raise _too_many_pixels(file) from None
     # Decoders of damaged pictures raise almost anything.
     except Exception as error:
         raise RecollectError(
@@ -91,6 +98,31 @@ def _decode(file: str, expected: tuple[int, ...] | None, first: str, count: int)
             "of moderate size; repair or remove it"
         ) from error
     return pixels.reshape(*size, -1)
+
+
+def _require_harmless(picture: Image.Image, file: str) -> None:
+    """Nothing but the header has been read so far."""
+    pixels = [picture.width * picture.height]
+    if isinstance(picture, TiffImageFile):
+        compression = picture.info.get("compression")
+        if compression not in _COMPRESSIONS:
+            raise RecollectError(
+                f"picture {file!r} is a TIFF compressed by {compression}, but only LZW, deflate and PackBits are read; "
+                "save it as PNG"
+            )
+        sides = [picture.tag_v2.get(tag, 0) for tag in (TILEWIDTH, TILELENGTH)]
+        if not all(isinstance(side, int) for side in sides):
+            raise ValueError(f"tiles of {sides}")
+        pixels.append(math.prod(sides))
+    if max(pixels) > MOST_PIXELS:
+        raise _too_many_pixels(file)
+
+
+def _too_many_pixels(file: str) -> RecollectError:
+    return RecollectError(
+        f"picture {file!r} has more than {MOST_PIXELS:,} pixels (2048 x 2048), and at most so many are read; resize it "
+        "to what the network was trained on"
+    )
 
 
 def _check_size(file: str, size: tuple[int, ...], expected: tuple[int, ...], first: str) -> None:

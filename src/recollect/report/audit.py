@@ -10,7 +10,7 @@ from typing import Any
 
 from recollect.report.parsing import number, numbers, read_object
 from recollect.report.roc import Roc
-from recollect.report.tables import METHODS, NOTHING, decimal, text, whole
+from recollect.report.words import METHODS, NOTHING, decimal, text, whole
 
 AFFECTED_LIMIT = 500
 _LEVELS = ("obstacle", "caution", "ok")

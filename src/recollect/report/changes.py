@@ -13,7 +13,7 @@ from recollect.core import RecollectError
 from recollect.report.charts import SCORE_NAMES
 from recollect.report.folder import Run
 from recollect.report.matches import Matches, Sample
-from recollect.report.tables import text
+from recollect.report.words import text
 
 EXPOSED, HIDDEN, BOTH, NEITHER = "newly exposed", "newly hidden", "recovered in both", "recovered in neither"
 _RULE = ("ssim_window", "scaling", "vote_ratio", "each_candidate_once", "group")

@@ -71,6 +71,7 @@ def score_histogram(matches: Matches) -> Figure:
 def attack_curves(trace: Trace) -> Figure:
     """Every term of the loss in every trial during the attack; zero cannot be drawn on a log axis."""
     figure, axes = new_figure("step", "loss")
+    trace = trace.drawn()
     for place, (name, values) in enumerate(trace.terms.items()):
         drawn = values.masked_fill(~(values > 0), math.nan).numpy()
         colour = COLOURS[place % len(COLOURS)]

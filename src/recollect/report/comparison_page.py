@@ -21,6 +21,7 @@ from recollect.report.score_plots import shares_plot
 from recollect.report.section import Section
 from recollect.report.shell import Heading, page
 from recollect.report.sprites import sprites
+from recollect.report.words import NOTHING, decimal, text, whole
 
 _LOOKS = {NEITHER: "dots grey", BOTH: "dots ink", HIDDEN: "dots accent", EXPOSED: "dots alarm"}
 
@@ -70,7 +71,7 @@ def change_gallery(made: Comparison) -> Gallery | None:
     shown = next((state for state in (HIDDEN, EXPOSED) if made.count(state)), None)
     columns = (
         number_column("index", "sample", [change.after.index for change in changes], digits=0, on_card=True),
-        name_column("label", "class", [tables.whole(change.after.label) for change in changes], on_card=True),
+        name_column("label", "class", [whole(change.after.label) for change in changes], on_card=True),
         name_column("state", "change", [change.state for change in changes]),
         number_column("amount", f"change of {name}", [change.amount(made.score) for change in changes]),
         number_column("before", f"{name} before", [change.before.score(made.score) for change in changes]),
@@ -121,10 +122,10 @@ def _sides(changes: tuple[Change, ...]) -> tuple[list[Sample], list[Sample]]:
 def _rows(made: Comparison) -> list[list[str]]:
     return [
         [
-            tables.whole(change.after.index),
-            tables.whole(change.after.label),
-            tables.decimal(change.before.score(made.score)),
-            tables.decimal(change.after.score(made.score)),
+            whole(change.after.index),
+            whole(change.after.label),
+            decimal(change.before.score(made.score)),
+            decimal(change.after.score(made.score)),
             _signed(change.amount(made.score)),
             change.state,
         ]
@@ -133,7 +134,7 @@ def _rows(made: Comparison) -> list[list[str]]:
 
 
 def _signed(value: float) -> str:
-    return tables.NOTHING if math.isnan(value) else f"{value:+.3f}"
+    return NOTHING if math.isnan(value) else f"{value:+.3f}"
 
 
 def _counts(made: Comparison) -> Section:
@@ -150,7 +151,7 @@ def _counts(made: Comparison) -> Section:
 
 
 def _cells(row: tables.Row | None) -> list[str]:
-    return [tables.NOTHING, tables.NOTHING] if row is None else [row.training, row.null]
+    return [NOTHING, NOTHING] if row is None else [row.training, row.null]
 
 
 def _gallery(made: Comparison, shown: Gallery | None) -> Section:
@@ -180,14 +181,14 @@ def _scores(made: Comparison, shown: Gallery | None) -> Section:
 def _settings(made: Comparison) -> Section:
     first, second = _flat(made.before.config), _flat(made.after.config)
     keys = [key for key in dict.fromkeys([*first, *second]) if first.get(key) != second.get(key)]
-    rows = [[key, first.get(key, tables.NOTHING), second.get(key, tables.NOTHING)] for key in keys]
+    rows = [[key, first.get(key, NOTHING), second.get(key, NOTHING)] for key in keys]
     return Section("settings", "Settings that differ", "blocks/settings.html.j2", {"rows": rows})
 
 
 def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
     flat: dict[str, str] = {}
     for key, value in settings.items():
-        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": tables.text(value)}
+        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": text(value)}
     return flat
 
 

@@ -3,45 +3,74 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
-from recollect.report.curves import Curve, Trace
-from recollect.report.plots import Mark, Plot, Readings, line, short, thinned, x_axis, y_axis
-from recollect.report.tables import NOTHING
+from recollect.report.curves import WILD, Curve, Trace
+from recollect.report.plots import Axis, Mark, Plot, Readings, line, short, thinned, x_axis, y_axis
+from recollect.report.words import NOTHING
 
 _POINTS_OF_ALL_LINES = 30_000
 _LONGEST_LINE = 400
 _ROWS = 24
 _COLOURS = 6
+_TOGETHER = 4
+"""With more trials every term has a chart of its own, and lines are faint; very many are hairlines."""
+_VERY_MANY = 40
+_DECADES = 20
+"""Largest over smallest value from which an axis is logarithmic."""
 
 
-def attack_plot(trace: Trace) -> Plot:
-    """Every term of the loss in every trial; zero cannot be drawn on a logarithmic axis."""
-    lines = sum(values.shape[1] for values in trace.terms.values())
-    kept = thinned(len(trace.steps), max(20, min(_LONGEST_LINE, _POINTS_OF_ALL_LINES // max(1, lines))))
+def attack_plots(trace: Trace) -> tuple[Plot, ...]:
+    """Every term of the loss in every trial; a chart for each term where one could not hold so many lines."""
+    drawn = trace.drawn()
+    groups = [(name,) for name in drawn.terms] if drawn.trials > _TOGETHER else [tuple(drawn.terms)]
+    colours = {name: f"colour{place % _COLOURS}" for place, name in enumerate(drawn.terms)}
+    called = ["search", *(f"search-{place}" for place in range(2, len(groups) + 1))]
+    *first, last = [_attack_plot(own, trace, drawn, names, colours) for own, names in zip(called, groups, strict=True)]
+    return (*first, replace(last, caption=attack_caption(trace)))
+
+
+def attack_caption(trace: Trace) -> str:
+    """What the lines are, and what is not drawn."""
+    words = ["Terms of the loss, one line for each trial, as far as it came. A term that is zero is not drawn."]
+    drawn, wild = trace.drawn().trials, int(trace.wild().sum())
+    if drawn < trace.trials:
+        words.append(f"{drawn} of {trace.trials:,} trials are drawn, evenly chosen.")
+    if wild:
+        words.append(
+            f"Trials that come to {WILD} times the loss at the start are cut off at the upper edge ({wild:,})."
+        )
+    return " ".join(words)
+
+
+def _attack_plot(called: str, trace: Trace, drawn: Trace, names: Sequence[str], colours: Mapping[str, str]) -> Plot:
+    lines = max(1, drawn.trials * len(drawn.terms))
+    kept = thinned(len(trace.steps), max(20, min(_LONGEST_LINE, _POINTS_OF_ALL_LINES // lines)))
     at = [trace.steps[place] for place in kept]
-    terms = {name: values[kept].tolist() for name, values in trace.terms.items()}
-    every = [value for rows in terms.values() for row in rows for value in row]
-    x, y = x_axis(trace.steps), y_axis(every, logarithmic=any(value > 0 for value in every))
+    terms = {name: drawn.terms[name][kept].tolist() for name in names}
+    x, y = x_axis(trace.steps), _loss_axis([value for rows in terms.values() for row in rows for value in row])
     left = [x.at(step) for step in at]
     marks = []
-    for place, (name, rows) in enumerate(terms.items()):
+    for name, rows in terms.items():
         trials = list(zip(*rows, strict=True))
-        look = f"line colour{place % _COLOURS}" + (" faint" if len(trials) > 4 else "")
+        look = f"line {colours[name]}" + _strength(len(trials))
         path = "".join(line(left, [y.at(value) for value in trial]) for trial in trials)
         marks.append(Mark(look, path, name[:40]))
-    spans = [[_span(rows[place]) for rows in terms.values()] for place in range(len(at))]
-    main = next(iter(terms.values()), [[]] * len(at))
+    whole = [trace.terms[name][kept].tolist() for name in names]
+    spans = [[_span(rows[place]) for rows in whole] for place in range(len(at))]
+    lowest = [min(_known(row), default=math.nan) for row in next(iter(terms.values()), [[]] * len(at))]
+    scale = "on a logarithmic axis" if y.logarithmic else "on a linear axis"
     return Plot(
-        name="search",
-        alt="Loss against step, one line for each term and trial, on a logarithmic axis",
+        name=called,
+        alt=f"Loss against step, one line for each term and trial, {scale}",
         x_label="step",
         y_label="loss",
         x=x,
         y=y,
         marks=tuple(marks),
-        readings=Readings(left, [y.at(min(_known(row), default=math.nan)) for row in main], _texts(at, terms, spans)),
-        headings=("step", *terms),
+        readings=Readings(left, [y.at(value) for value in lowest], _texts(at, names, spans)),
+        headings=("step", *names),
         rows=[[short(at[place]), *spans[place]] for place in thinned(len(at), _ROWS)],
     )
 
@@ -71,6 +100,17 @@ def training_plot(curve: Curve) -> Plot:
         headings=("epoch", "loss", "share of wrong labels"),
         rows=[rows[place] for place in thinned(len(rows), _ROWS)],
     )
+
+
+def _loss_axis(values: Sequence[float]) -> Axis:
+    """Logarithmic where values are of different sizes, and some can be drawn so."""
+    known = _known(values)
+    most, least = max(known, default=0.0), min(known, default=0.0)
+    return y_axis(values, logarithmic=most > 0 and most > _DECADES * least)
+
+
+def _strength(trials: int) -> str:
+    return "" if trials <= _TOGETHER else " faint" if trials <= _VERY_MANY else " hair"
 
 
 def _texts(at: Sequence[float], names: Iterable[str], spans: Sequence[Sequence[str]]) -> list[str]:

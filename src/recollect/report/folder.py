@@ -14,6 +14,7 @@ from recollect.core import RecollectError
 from recollect.report.curves import Curve, Trace, read_curve, read_trace
 from recollect.report.matches import Matches, read_matches
 from recollect.report.parsing import check_format, numbers, read_object, read_tensors, read_text, read_toml
+from recollect.report.trial_traces import read_trial_traces
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ def _read(path: Path, baselines: tuple[Run, ...]) -> Run:
         summary=read_object(path / "summary.json") or {},
         model=model or {},
         curve=read_curve(path / "model" / "curve.jsonl"),
-        trace=read_trace(path / "trace.jsonl"),
+        trace=read_trace(path / "trace.jsonl") or read_trial_traces(path / "trials"),
         matches=matches,
         reconstruction=pairs.get("reconstruction"),
         reference=pairs.get("reference"),

@@ -7,7 +7,7 @@ from typing import Any
 from recollect.report.class_grid import FILE
 from recollect.report.parsing import number, read_object
 from recollect.report.section import Material, Section
-from recollect.report.tables import NOTHING
+from recollect.report.words import NOTHING
 
 _SHARES = {
     "label_agreement": "label agreement",

@@ -37,8 +37,8 @@ def read_toml(text: str, path: Path) -> dict[str, Any]:
         raise RecollectError(f"{path} is not valid TOML ({error}); run the experiment again.") from error
 
 
-def read_tensors(path: Path, names: Collection[str]) -> dict[str, Tensor] | None:
-    """Those of the named tensors that a safetensors file holds; None when there is no such file.
+def read_tensors(path: Path, names: Collection[str], *beginnings: str) -> dict[str, Tensor] | None:
+    """Those of the named tensors, and of those that begin so, that a safetensors file holds; None without a file.
 
     The length of the whole file is checked, but only what is named is read: candidates can be large.
     """
@@ -46,7 +46,8 @@ def read_tensors(path: Path, names: Collection[str]) -> dict[str, Tensor] | None
         return None
     try:
         with safe_open(path, framework="pt") as file:
-            return {name: file.get_tensor(name) for name in file.keys() if name in names}  # noqa: SIM118
+            held = file.keys()
+            return {name: file.get_tensor(name) for name in held if name in names or name.startswith(beginnings)}
     except (SafetensorError, OSError) as error:
         raise RecollectError(
             f"{path} is truncated or not a safetensors file; run the stage that writes it again."

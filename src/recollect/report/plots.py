@@ -150,7 +150,7 @@ def _range(values: Sequence[float], logarithmic: bool) -> tuple[float, float]:
     known = [value for value in values if math.isfinite(value) and (value > 0 or not logarithmic)]
     low, high = (min(known), max(known)) if known else (0.1, 1.0)
     if logarithmic:
-        low, high = 10 ** math.floor(math.log10(low)), 10 ** math.ceil(math.log10(high))
+        low, high = 10.0 ** math.floor(math.log10(low)), 10.0 ** math.ceil(math.log10(high))
         return (low, high) if high > low else (low / 10, high * 10)
     room = 0.04 * (high - low) or 0.5 * max(abs(low), 1e-3)
     return low - room, high + room

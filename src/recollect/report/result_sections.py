@@ -7,6 +7,7 @@ from dataclasses import replace
 from recollect.report import audit as audits
 from recollect.report import tables
 from recollect.report.charts import SCORE_NAMES
+from recollect.report.facts import rule_facts
 from recollect.report.folder import Run
 from recollect.report.gallery import Gallery
 from recollect.report.matches import UNMATCHED, Matches
@@ -15,6 +16,7 @@ from recollect.report.plots import Plot
 from recollect.report.roc import roc_of
 from recollect.report.score_plots import histogram_plot, roc_plot, scatter_plot
 from recollect.report.section import Material, Section
+from recollect.report.words import NOTHING, decimal, text, whole
 
 REGRESSION = ("l2", "l2.5", "huber")
 """Losses without a margin: every sample takes part, however far its output is from zero."""
@@ -37,9 +39,9 @@ def figures_section(material: Material) -> Section:
     figures = tables.figure_rows(run)
     facts = {
         "figures": figures,
-        "compared": any(row.null != tables.NOTHING for row in figures),
-        "recovered_rule": tables.text(run.summary.get("recovered_rule") or "").rstrip("."),
-        "rule": tables.rule_facts(run.summary),
+        "compared": any(row.null != NOTHING for row in figures),
+        "recovered_rule": text(run.summary.get("recovered_rule") or "").rstrip("."),
+        "rule": rule_facts(run.summary),
     }
     return Section("figures", "What was found", "blocks/figures.html.j2", facts)
 
@@ -167,7 +169,7 @@ def _sample_texts(matches: Matches) -> list[str]:
     samples = [matches.samples[place] for place in matches.best_first()]
     name = SCORE_NAMES[matches.score]
     return [
-        f"sample {tables.whole(sample.index)}, class {tables.whole(sample.label)}: {name} "
-        f"{tables.decimal(sample.score(matches.score))}, {STATES[sample.recovered]}"
+        f"sample {whole(sample.index)}, class {whole(sample.label)}: {name} "
+        f"{decimal(sample.score(matches.score))}, {STATES[sample.recovered]}"
         for sample in samples
     ]

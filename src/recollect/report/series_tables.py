@@ -8,7 +8,7 @@ from typing import Any
 
 from recollect.core import RecollectError
 from recollect.report.parsing import check_format, number, read_object
-from recollect.report.tables import NOTHING, decimal, text, whole
+from recollect.report.words import NOTHING, decimal, text, whole
 
 Record = Mapping[str, Any]
 """``series.json``, or one of its members."""

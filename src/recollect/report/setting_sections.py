@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from recollect.report import tables
 from recollect.report.audit import read_findings
-from recollect.report.curve_plots import attack_plot, training_plot
+from recollect.report.curve_plots import attack_plots, training_plot
+from recollect.report.facts import attack_facts, environment_facts, source_facts, target_facts
 from recollect.report.folder import Run
 from recollect.report.kernels import KERNEL_LIMIT, kernels
 from recollect.report.section import Material, Section
@@ -14,9 +14,8 @@ from recollect.report.section import Material, Section
 
 def attack_section(material: Material) -> Section:
     run = material.run
-    caption = "Terms of the loss, one line for each trial. A term that is zero is not drawn."
-    plots = () if run.trace is None else (replace(attack_plot(run.trace), caption=caption),)
-    facts = {"attack": tables.attack_facts(run), "swept": (run.path / "trials.jsonl").is_file()}
+    plots = () if run.trace is None else attack_plots(run.trace)
+    facts = {"attack": attack_facts(run), "swept": (run.path / "trials.jsonl").is_file()}
     return Section("attack", "The search", "blocks/attack.html.j2", facts, plots)
 
 
@@ -25,7 +24,7 @@ def target_section(material: Material) -> Section:
     caption = "Training of the attacked network. A value of zero is not drawn."
     plots = () if run.curve is None else (replace(training_plot(run.curve), caption=caption),)
     facts = {
-        "target": tables.target_facts(run.model) or tables.source_facts(run.config),
+        "target": target_facts(run.model) or source_facts(run.config),
         "elsewhere": isinstance(run.config.get("source"), dict),
         "kernels": material.pictures.get("kernels"),
         "kernels_caption": kernels_caption(run),
@@ -54,7 +53,7 @@ def configuration_section(material: Material) -> Section:
 
 def environment_section(material: Material) -> Section:
     of_audit = [] if material.audit is None else material.audit.environment
-    facts = {"environment": tables.environment_facts(material.run), "of_audit": of_audit}
+    facts = {"environment": environment_facts(material.run), "of_audit": of_audit}
     return Section("environment", "Environment", "blocks/environment.html.j2", facts)
 
 

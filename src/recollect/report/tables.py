@@ -1,4 +1,4 @@
-"""Numbers of a run as words: rows of label and text, ready for any page."""
+"""What a run found as rows of text: figures beside those of luck, attacks beside each other, sample by sample."""
 
 from __future__ import annotations
 
@@ -10,15 +10,9 @@ from recollect.report.charts import SCORE_NAMES
 from recollect.report.folder import Run
 from recollect.report.matches import Matches
 from recollect.report.parsing import number
+from recollect.report.words import NOTHING, decimal, method, whole
 
-NOTHING = "—"
 SAMPLE_LIMIT = 500
-METHODS = {
-    "kkt": "KKT reconstruction",
-    "activation": "activation maximisation",
-    "weights": "first-layer weights",
-    "generator": "conditioned generator",
-}
 
 
 @dataclass(frozen=True)
@@ -79,62 +73,6 @@ def _beside(figure: str, null: str) -> str:
     return figure if null == NOTHING else f"{figure} ({null})"
 
 
-def rule_facts(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The choices that the figures depend on."""
-    once = summary.get("each_candidate_once")
-    similarity = [
-        ("SSIM window", whole(summary.get("ssim_window"))),
-        ("scaling before SSIM", text(summary.get("scaling"))),
-    ]
-    facts = [] if number(summary.get("mean_dssim")) is None else similarity  # points have no SSIM
-    facts += [
-        ("votes within", _times(summary.get("vote_ratio"))),
-        ("each candidate serves once", {True: "yes", False: "no"}[once] if isinstance(once, bool) else NOTHING),
-        ("training samples", whole(summary.get("reference_count"))),
-        ("held-out samples", whole(summary.get("null_count"))),
-    ]
-    return [fact for fact in facts if fact[1] != NOTHING]
-
-
-def attack_facts(run: Run) -> list[tuple[str, str]]:
-    summary = run.summary
-    facts = [
-        ("method", method(summary)),
-        ("trials", whole(summary.get("trials"))),
-        ("diverged trials", whole(summary.get("diverged_trials"))),
-        ("candidates in each trial", whole(summary.get("candidates"))),
-        ("steps", whole(summary.get("steps"))),
-        ("time", _unit(summary.get("seconds"), "s")),
-        ("time per step and trial", _unit(summary.get("ms_per_step_per_trial"), "ms")),
-    ]
-    return [fact for fact in facts if fact[1] != NOTHING]
-
-
-def target_facts(model: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The attacked network and how its training ended."""
-    parts = {key: value for key in ("architecture", "training") if isinstance(value := model.get(key), dict)}
-    facts = [(key.replace("_", " "), text(value)) for key, value in parts.get("architecture", {}).items()]
-    facts += [("sample shape", text(model.get("sample_shape")))]
-    names = {"error": "training error", "loss": "training loss", "seconds": "training time in seconds"}
-    facts += [(names.get(key, key.replace("_", " ")), text(value)) for key, value in parts.get("training", {}).items()]
-    return [fact for fact in facts if fact[1] != NOTHING]
-
-
-def source_facts(config: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Where a network that was trained elsewhere came from."""
-    source = config.get("source")
-    named = source if isinstance(source, dict) else {}
-    names = {"folder": "folder", "module": "made by", "weights": "weights", "sample_shape": "sample shape"}
-    return [(label, text(named[key])) for key, label in names.items() if named.get(key) is not None]
-
-
-def environment_facts(run: Run) -> list[tuple[str, str]]:
-    keys = ("command", "version", "device", "dtype", "seed")
-    facts = [(key, text(run.summary.get(key))) for key in keys]
-    facts += [(f"stage {stage}", state) for stage, state in run.stages.items() if stage != "report"]
-    return [fact for fact in facts if fact[1] != NOTHING]
-
-
 _SAMPLE_HEADINGS = (
     "sample",
     "label",
@@ -165,49 +103,8 @@ def sample_rows(matches: Matches) -> list[list[str]]:
     return rows
 
 
-def method(summary: Mapping[str, Any]) -> str:
-    name = text(summary.get("method"))
-    return METHODS.get(name, name)
-
-
-def whole(value: object) -> str:
-    """An integer without decimals, any other number in short.
-
-    >>> whole(14), whole(2.5), whole(None)
-    ('14', '2.5', '—')
-    """
-    found = number(value)
-    if found is None:
-        return NOTHING
-    return f"{int(found)}" if found == int(found) else f"{found:.4g}"
-
-
-def decimal(value: object) -> str:
-    found = number(value)
-    return NOTHING if found is None else f"{found:.3f}"
-
-
-def text(value: object) -> str:
-    """Anything JSON holds, in one line."""
-    if value is None:
-        return NOTHING
-    if isinstance(value, list):
-        return ", ".join(text(part) for part in value)
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
 def _share(summary: Mapping[str, Any], key: str, count_key: str) -> str:
     found, count = number(summary.get(key)), number(summary.get(count_key))
     if found is None:
         return NOTHING
     return whole(found) if not count else f"{whole(found)} of {whole(count)} ({found / count:.1%})"
-
-
-def _unit(value: object, unit: str) -> str:
-    found = number(value)
-    return NOTHING if found is None else f"{found:.4g} {unit}"
-
-
-def _times(value: object) -> str:
-    found = number(value)
-    return NOTHING if found is None else f"{found:g} x the smallest distance"

@@ -19,6 +19,7 @@ from recollect.sweep.pieces import Ended, as_tensors
 from recollect.sweep.propose import Proposal
 from recollect.sweep.refilled import RefilledSlots
 from recollect.sweep.score import SCORES
+from recollect.sweep.traces import Notes, is_traced, terms_of, traced_steps
 from recollect.sweep.trials import Sweep, problems_of
 from recollect.sweep.work import Work
 
@@ -34,6 +35,7 @@ class Occupant:
     step: int = 0
     seconds: float = 0.0
     rungs: list[float] = field(default_factory=list)
+    notes: Notes = field(default_factory=Notes)
 
 
 @dataclass
@@ -89,7 +91,7 @@ def run_halving(sweep: Sweep, work: Work) -> None:
             _compare(seen, ladder)
             ended = [_ended(one) for one in seen if one.over(steps)]
             if ended:
-                work.hand_in(as_tensors(ended, pools[0].slots.problem.labels))
+                work.hand_in(as_tensors(ended, pools[0].slots.problem.labels, traced_steps(steps)))
             pools = [_refilled(sweep, work, pool) for pool in pools]
             work.show(sum(one.step for pool in pools for _, one in pool.running()) / steps)
 
@@ -116,11 +118,22 @@ def _seen(sweep: Sweep, pool: Pool, rungs: Sequence[int], count: int) -> list[_S
     alive, stalled = torch.stack([state.alive, state.stalled]).tolist()
     due = any(one.step in rungs or one.step >= sweep.attack.steps or stalled[row] for row, one in running)
     scores = SCORES[sweep.score](pool.slots.problem, state).tolist() if due else [math.nan] * len(alive)
-    return [
+    seen = [
         # A trial may end before its next step would have shown that it is lost.
         _Seen(pool, row, one, scores[row], not alive[row] or (due and not math.isfinite(scores[row])), stalled[row])
         for row, one in running
     ]
+    _trace(pool, [one for one in seen if not one.lost and is_traced(one.occupant.step, sweep.attack.steps)])
+    return seen
+
+
+def _trace(pool: Pool, seen: Sequence[_Seen]) -> None:
+    if not seen:
+        return
+    rows = torch.tensor([one.row for one in seen], device=pool.device)
+    terms = terms_of(pool.slots.problem, pool.slots.state, rows)
+    for place, one in enumerate(seen):
+        one.occupant.notes.add({name: values[place] for name, values in terms.items()})
 
 
 def _compare(seen: Sequence[_Seen], ladder: Ladder) -> None:
@@ -156,6 +169,7 @@ def _ended(one: _Seen) -> Ended:
         stalled=one.resting,
         pruned=one.stopped,
         rungs=tuple(occupant.rungs),
+        trace=occupant.notes.read(),
         candidates=candidates.decode(state.variables)[0].detach().cpu() if complete else None,
         duals=state.variables["duals"][0].cpu() if complete and "duals" in state.variables else None,
     )

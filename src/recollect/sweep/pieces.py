@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import torch
 from jaxtyping import Float, Int
@@ -28,12 +28,17 @@ class Ended:
     stalled: bool = False
     pruned: bool = False
     rungs: tuple[float, ...] = ()
+    trace: Mapping[str, Float[Tensor, " p"]] = field(default_factory=dict)
+    """Every term at the moments that the trial came to."""
     candidates: Float[Tensor, "m ..."] | None = None
     duals: Float[Tensor, " m"] | None = None
 
 
-def as_tensors(ended: Sequence[Ended], labels: Int[Tensor, " m"]) -> dict[str, Tensor]:
-    """All of it by name; rows of ``candidates`` and ``duals`` belong to ``kept``, the trials that came to their end."""
+def as_tensors(ended: Sequence[Ended], labels: Int[Tensor, " m"], traced: Sequence[int]) -> dict[str, Tensor]:
+    """All of it by name; rows of ``candidates`` and ``duals`` belong to ``kept``, the trials that came to their end.
+
+    ``traced`` are the steps of the moments in a trace.
+    """
     ended = sorted(ended, key=lambda trial: trial.number)
     kept = [trial for trial in ended if trial.candidates is not None]
     most = max(len(trial.rungs) for trial in ended)
@@ -49,6 +54,8 @@ def as_tensors(ended: Sequence[Ended], labels: Int[Tensor, " m"]) -> dict[str, T
         "rungs": torch.tensor(rungs, dtype=torch.float64).reshape(len(ended), most),
         "kept": torch.tensor([trial.number for trial in kept], dtype=torch.int64),
         "labels": labels.cpu(),
+        "trace.step": torch.tensor(traced),
+        **_traces(ended, len(traced)),
     }
     for key in SETTINGS:
         tensors[f"settings.{key}"] = _doubles([getattr(trial.settings, key) for trial in ended])
@@ -57,6 +64,16 @@ def as_tensors(ended: Sequence[Ended], labels: Int[Tensor, " m"]) -> dict[str, T
     if kept and kept[0].duals is not None:
         tensors["duals"] = _stacked([trial.duals for trial in kept])
     return tensors
+
+
+def _traces(ended: Sequence[Ended], moments: int) -> dict[str, Float[Tensor, "T p"]]:
+    """Terms of all trials at all moments; nan where a trial did not come."""
+    names = dict.fromkeys(name for trial in ended for name in trial.trace)
+    traces = {f"trace.{name}": torch.full((len(ended), moments), math.nan) for name in names}
+    for row, trial in enumerate(ended):
+        for name, values in trial.trace.items():
+            traces[f"trace.{name}"][row, : len(values)] = values
+    return traces
 
 
 def _doubles(values: Sequence[float]) -> Tensor:
