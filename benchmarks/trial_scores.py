@@ -1,7 +1,8 @@
 """``python -m benchmarks.trial_scores --out FOLDER``: which traits of a trial tell how much it recovers.
 
-For each target, broad random settings, two trials of each; for each trial its traits, which need no training data, and
-the number of training samples that it recovers beyond the null, which does.
+For each target, random settings, half of them from broad ranges and half from usual ones, two trials of each; for each
+trial its traits, which need no training data, and the number of training samples that it recovers beyond the null,
+which does.
 """
 
 from __future__ import annotations
@@ -44,7 +45,15 @@ DIGITS = {"data.name": "mnist", "match.score": "ncc"}
 CLOTHES = {"data.name": "fashion_mnist", "match.score": "ssim"}
 SMALL: dict[str, Any] = FIRST | {"attack.steps": 3000, "attack.schedule": "cosine"}
 TEN = {"data.task": "classes", "training.loss": "cross_entropy", "training.lr": 0.1}
-KERNELS = {"attack.space": "full", "attack.precision": "tf32", "attack.layer_weights": None, "match.vote_ratio": 1.5}
+DECAY = {"training.lr": 0.03, "training.epochs": 150_000}
+"""Weight decay has had time to act when rate, decay and epochs multiply to 3 or more."""
+KERNELS = {
+    "attack.steps": 5000,
+    "attack.space": "full",
+    "attack.precision": "tf32",
+    "attack.layer_weights": None,
+    "match.vote_ratio": 1.5,
+}
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "cifar-binary-500": ("haim-cifar10", LARGE),
@@ -52,11 +61,11 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "mnist-binary-500": ("haim-mnist", LARGE),
     "mnist-binary-100": ("haim-mnist", LARGE | {"data.n": 100, "attack.candidates": 300}),
     "fashion-binary-200": ("haim-mnist", LARGE | CLOTHES | {"data.n": 200, "attack.candidates": 600}),
-    "cifar-classes-500": ("buzaglo-multiclass", LARGE),
-    "mnist-classes-200": ("buzaglo-multiclass", LARGE | DIGITS | {"data.n": 200, "attack.candidates": 600}),
-    "fashion-classes-300": ("buzaglo-multiclass", LARGE | CLOTHES | {"data.n": 300, "attack.candidates": 800}),
-    "cifar-regression-300": ("buzaglo-regression-l2", LARGE | {"data.n": 300, "attack.candidates": 800}),
-    "cifar-conv-300": ("buzaglo-conv", LARGE | KERNELS | {"data.n": 300, "attack.steps": 5000}),
+    "cifar-classes-500": ("buzaglo-multiclass-pooled", LARGE),
+    "mnist-classes-200": ("buzaglo-multiclass-pooled", LARGE | DIGITS | {"data.n": 200, "attack.candidates": 600}),
+    "fashion-classes-300": ("buzaglo-multiclass-pooled", LARGE | CLOTHES | {"data.n": 300, "attack.candidates": 800}),
+    "cifar-regression-300": ("buzaglo-regression-l2", LARGE | DECAY | {"data.n": 300, "attack.candidates": 800}),
+    "cifar-conv-300": ("buzaglo-conv", LARGE | KERNELS | DECAY | {"data.n": 300, "attack.candidates": 600}),
     "small-mnist-20": ("demo", SMALL | {"data.name": "mnist"}),
     "small-fashion-40": ("demo", SMALL | CLOTHES | {"data.n": 40, "match.score": "ncc"}),
     "small-classes-50": ("demo", SMALL | TEN | {"data.name": "mnist", "data.n": 50}),
@@ -80,8 +89,10 @@ def collect(case: str, trials: int, batch: int, device: torch.device) -> dict[st
     started = time.monotonic()
     last = train(net, data.x, data.y, config.training, config.seed, device)
     trained = time.monotonic() - started
-    settings = SearchConfig.model_validate({"trials": trials // 2} | BROAD).draw(config.seed)
-    drawn = [each for each in settings for _ in range(2)]
+    usual = SearchConfig(trials=1) if config.attack.search is None else config.attack.search
+    ranges = [SearchConfig.model_validate({"trials": trials // 4} | BROAD)]
+    ranges.append(usual.model_copy(update={"trials": trials // 4}))
+    drawn = [each for own in ranges for each in own.draw(config.seed) for _ in range(2)]
     attack = config.attack.model_copy(update={"trials": drawn, "search": None})
     rule = MatchRule(each_candidate_once=config.match.each_candidate_once, vote_ratio=config.match.vote_ratio)
     rows: list[dict[str, Any]] = []
