@@ -1,9 +1,9 @@
 """``python -m benchmarks.rank_scores FOLDER --choose TARGET ... --report TARGET ...``: the score that ranks best.
 
-Reads what ``benchmarks.trial_scores`` wrote. A score is a residual times powers of at most so many other traits, so
-that a trial has it whatever the others are; powers are few and round. It is chosen on some targets, by its Spearman
-correlation with the number of samples recovered plus the share that the trial it picks keeps of the best, and reported
-on others.
+Reads what ``benchmarks.trial_scores`` wrote. A score is a residual times powers of at most so many other traits; powers
+are few and round. Or it is a residual that leaves the order of the trials within reach of the smallest to what others
+confirm (`recollect.sweep.agreement`). It is chosen on some targets, by its Spearman correlation with the number of
+samples recovered plus the share that the trial it picks keeps of the best, and reported on others.
 """
 
 from __future__ import annotations
@@ -20,11 +20,37 @@ import numpy as np
 from scipy.stats import rankdata
 
 from recollect.config import TrialSettings
+from recollect.sweep.agreement import ENOUGH, NEAR, WITHIN
 
-Score = tuple[tuple[float, str], ...]
-"""Powers and traits; larger is better, so residuals have the power -1."""
+Powers = tuple[tuple[float, str], ...]
 
-FIRST_LAYER: Score = ((-1.0, "residual_0"),)
+
+@dataclass(frozen=True)
+class Score:
+    """Larger is better. ``powers`` of traits; a residual's is negative."""
+
+    residual: str
+    powers: Powers
+    within: float = math.inf
+    """Powers rank the trials whose residual is within this multiple of the smallest; below them the residual does."""
+
+    def __str__(self) -> str:
+        product = " ".join(f"{trait}^{power:g}" for power, trait in self.powers)
+        return product if math.isinf(self.within) else f"{self.residual}, within {self.within:g} {product}"
+
+
+def alone(residual: str) -> Score:
+    return Score(residual, ((-1.0, residual),))
+
+
+FIRST_LAYER = alone("residual_0")
+SHIPPED = Score("residual_0", ((1.0, f"found_{ENOUGH}_{NEAR}"), (-0.5, "residual_0")), WITHIN)
+"""What `recollect sweep` picks by."""
+
+REACHES = (1.2, 1.3, 1.5)
+SHARES = (0.0, 0.5, 1.0, 2.0)
+"""Powers of the residual among trials within reach."""
+
 POWERS = (-1.0, -0.3, -0.1, 0.1, 0.3, 1.0)
 TRUTH = {"recovered", "mean_ncc", "ncc80", "ssim04"}
 NO_TRAITS = {"trial", "diverged", *TrialSettings.model_fields, *TRUTH}
@@ -39,7 +65,10 @@ class Target:
     recovered: np.ndarray
 
     def rate(self, score: Score) -> np.ndarray:
-        return np.sum([power * self.traits[trait] for power, trait in score], axis=0)
+        product = np.sum([power * self.traits[trait] for power, trait in score.powers], axis=0)
+        residual = self.traits[score.residual]
+        reached = residual <= residual.min() + math.log(score.within)
+        return np.where(reached, product - product[reached].min() - residual.min() + 1, -residual)
 
     def spearman(self, score: Score) -> float:
         """With the recovered count; 0 where one of them is constant, since it ranks nothing."""
@@ -71,13 +100,18 @@ def scores_of(targets: Sequence[Target], most: int) -> list[Score]:
     """Every residual with at most ``most`` other traits that all targets have; short ones first, to win where equal."""
     traits = [name for name in targets[0].traits if all(name in target.traits for target in targets)]
     residuals = [name for name in traits if name.startswith("residual")]
-    others = [name for name in traits if name not in residuals]
-    return [
-        ((-1.0, residual), *zip(powers, names, strict=True))
+    agreed = [name for name in traits if name.startswith("found")]
+    others = [name for name in traits if name not in residuals and name not in agreed]
+    products = [
+        Score(residual, ((-1.0, residual), *zip(powers, names, strict=True)))
         for size in range(most + 1)
         for names in combinations(others, size)
         for powers in product(POWERS, repeat=size)
         for residual in residuals
+    ]
+    return products + [
+        Score(residual, ((1.0, found), (-share, residual)), within)
+        for found, within, share, residual in product(agreed, REACHES, SHARES, residuals)
     ]
 
 
@@ -91,18 +125,16 @@ def chosen(scores: Sequence[Score], merit: np.ndarray, places: Sequence[int]) ->
     return scores[int(np.argmax(merit[:, list(places)].mean(axis=1).round(9)))]
 
 
-def words(score: Score) -> str:
-    return " ".join(f"{trait}^{power:g}" for power, trait in score)
-
-
 def line(target: Target, score: Score) -> str:
-    """Both figures of a score, and of the first layer's residual."""
-    found = [figure(rated) for rated in (score, FIRST_LAYER) for figure in (target.spearman, target.kept)]
+    """Both figures of a score, of the first layer's residual, and of what is shipped."""
+    rated = [score, FIRST_LAYER, *([SHIPPED] if all(name in target.traits for _, name in SHIPPED.powers) else [])]
+    found = [figure(each) for each in rated for figure in (target.spearman, target.kept)]
     figures = "".join(f"{value:>10.2f}" for value in found)
     return f"{target.name:<24}{len(target.recovered):>7}{target.recovered.max():>6.0f}{figures}"
 
 
 HEADINGS = f"{'target':<24}{'trials':>7}{'best':>6}{'Spearman':>10}{'kept':>10}{'residual':>10}{'kept':>10}"
+HEADINGS += f"{'shipped':>10}{'kept':>10}"
 
 
 def report(targets: Sequence[Target], choosing: Sequence[str], most: int, top: int) -> list[str]:
@@ -112,16 +144,16 @@ def report(targets: Sequence[Target], choosing: Sequence[str], most: int, top: i
     places = [place for place, target in enumerate(targets) if target.name in choosing]
     best, means = chosen(scores, merit, places), merit[:, places].mean(axis=1)
     order = [int(place) for place in np.argsort(-means.round(9), kind="stable")]
-    alone = [place for place in order if len(scores[place]) == 1]
-    lines = [f"Chosen on {', '.join(targets[place].name for place in places)}: {words(best)}", ""]
-    lines += ["Spearman + kept there, of residuals:", *(f"{means[p]:>8.2f}  {words(scores[p])}" for p in alone[:top])]
-    lines += ["of all products:", *(f"{means[p]:>8.2f}  {words(scores[p])}" for p in order[:top]), ""]
+    single = [place for place in order if len(scores[place].powers) == 1]
+    lines = [f"Chosen on {', '.join(targets[place].name for place in places)}: {best}", ""]
+    lines += ["Spearman + kept there, of residuals:", *(f"{means[p]:>8.2f}  {scores[p]}" for p in single[:top])]
+    lines += ["of all scores:", *(f"{means[p]:>8.2f}  {scores[p]}" for p in order[:top]), ""]
     others = [target for target in targets if target.name not in choosing]
     lines += ["Targets that it was not chosen on:", HEADINGS, *(line(target, best) for target in others), ""]
-    lines += ["Each target, with the product chosen on all others:", HEADINGS]
+    lines += ["Each target, with the score chosen on all others:", HEADINGS]
     for place, target in enumerate(targets if len(targets) > 1 else []):
         left = chosen(scores, merit, [other for other in range(len(targets)) if other != place])
-        lines.append(f"{line(target, left)}  {words(left)}")
+        lines.append(f"{line(target, left)}  {left}")
     return lines
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from benchmarks.agreement import agreement
 from benchmarks.traits import floor, traits
 from recollect.analysis import MatchRule, judge
 from recollect.build import build_problems
@@ -65,6 +66,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "mnist-classes-200": ("buzaglo-multiclass-pooled", LARGE | DIGITS | {"data.n": 200, "attack.candidates": 600}),
     "fashion-classes-300": ("buzaglo-multiclass-pooled", LARGE | CLOTHES | {"data.n": 300, "attack.candidates": 800}),
     "cifar-regression-300": ("buzaglo-regression-l2", LARGE | DECAY | {"data.n": 300, "attack.candidates": 800}),
+    "cifar-regression-100": ("buzaglo-regression-l2", LARGE | DECAY | {"data.n": 100, "attack.candidates": 300}),
     "cifar-conv-300": ("buzaglo-conv", LARGE | KERNELS | DECAY | {"data.n": 300, "attack.candidates": 600}),
     "small-mnist-20": ("demo", SMALL | {"data.name": "mnist"}),
     "small-fashion-40": ("demo", SMALL | CLOTHES | {"data.n": 40, "match.score": "ncc"}),
@@ -97,6 +99,7 @@ def collect(case: str, trials: int, batch: int, device: torch.device) -> dict[st
     rule = MatchRule(each_candidate_once=config.match.each_candidate_once, vote_ratio=config.match.vote_ratio)
     rows: list[dict[str, Any]] = []
     lowest = noise_floor(net)
+    seen: list[torch.Tensor] = []
     for start in range(0, trials, batch):
         numbers = range(start, min(trials, start + batch))
         parts = build_problems(net, shape, attack, config.seed, [device], numbers)
@@ -104,6 +107,7 @@ def collect(case: str, trials: int, batch: int, device: torch.device) -> dict[st
         (own,) = split(state, parts)
         found = {name: value.tolist() for name, value in traits(parts[0], own).items()}
         candidates = parts[0].candidates.decode(own.variables)
+        seen.append(candidates.float())
         for index, number in enumerate(numbers):
             row = {"trial": number, **drawn[number].model_dump(), "diverged": not bool(own.alive[index])}
             row |= {name: values[index] for name, values in found.items()}
@@ -117,6 +121,9 @@ def collect(case: str, trials: int, batch: int, device: torch.device) -> dict[st
                 if verdict.matches.ssim is not None:
                     row |= {"ssim04": int((verdict.matches.ssim > 0.4).sum())}
             rows.append(row)
+    for name, values in agreement(torch.cat(seen), [number // 2 for number in range(trials)]).items():
+        for row, value in zip(rows, values, strict=True):
+            row[name] = value
     seconds = {"train": trained, "all": time.monotonic() - started}
     return {"case": case, "n": len(data.x), "loss": last.loss, "seconds": seconds, "trials": rows}
 

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 from benchmarks import rank_scores
-from benchmarks.rank_scores import FIRST_LAYER, Score, chosen, merits, read_target, report, scores_of
+from benchmarks.rank_scores import FIRST_LAYER, SHIPPED, Score, chosen, merits, read_target, report, scores_of
 from scipy.stats import spearmanr
 
-PRODUCT: Score = ((-1.0, "residual_0"), (0.3, "smooth"))
+PRODUCT = Score("residual_0", ((-1.0, "residual_0"), (0.3, "smooth")))
+REACHING = Score("residual_0", ((1.0, "found_2_0.7"), (-0.5, "residual_0")), 1.2)
 
 
 def rows_of(seed: int, trials: int = 40) -> list[dict[str, Any]]:
@@ -99,3 +100,22 @@ def test_a_target_left_out_has_no_say(tmp_path: Path) -> None:
     last = report(targets, ["target-0"], most=1, top=2)[-1]
     assert last.startswith("other")
     assert last.endswith("residual_0^-1 smooth^0.3")
+
+
+def test_within_reach_of_the_smallest_residual_others_decide(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    residual = np.concatenate([rng.uniform(0.2, 0.239, 12), rng.uniform(0.3, 0.9, 20)])
+    found = rng.permutation(32) + 1.0
+    rows = [
+        {"diverged": False, "residual_0": r, "found_2_0.7": f, "recovered": int(100 * f / r**0.5) if r < 0.24 else 0}
+        for r, f in zip(residual, found, strict=True)
+    ]
+    target = read_target(write(tmp_path, "one", rows))
+    assert SHIPPED == REACHING
+    assert target.kept(SHIPPED) == 1
+    rated = target.rate(SHIPPED)
+    good = residual <= 1.2 * residual.min()
+    assert rated[good].min() > rated[~good].max()
+    assert np.array_equal(np.argsort(rated[good]), np.argsort((found / residual**0.5)[good]))
+    assert np.array_equal(np.argsort(rated[~good]), np.argsort(-residual[~good]))
+    assert SHIPPED in scores_of([target], most=0)

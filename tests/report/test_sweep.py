@@ -91,7 +91,7 @@ def test_slices_and_truth_have_a_point_for_each_trial(tmp_path: Path) -> None:
     assert len(truth.readings.x) == 8
     assert truth.readings.texts is not None
     assert truth.readings.texts[0] == "trial 0: score 0.3, 20 samples recovered"
-    assert truth_caption(swept).startswith("The trial with the best score has 20, the best trial 20 of 20.")
+    assert truth_caption(swept).startswith("Trial 0, with the best score, has 20; the best trial 20 of 20.")
 
 
 def test_best_scores_come_first_then_pruned_then_diverged(tmp_path: Path) -> None:

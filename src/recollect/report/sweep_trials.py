@@ -1,4 +1,7 @@
-"""The trials of a sweep as data: ``trials.jsonl``, and what each recovered where ``trial_matches.json`` says so."""
+"""The trials of a sweep as data: ``trials.jsonl``, and what other files know of them.
+
+``trial_matches.json`` says what each recovered, ``agreement.json`` how much of the best others found too.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +30,8 @@ class SweptTrial:
     outcome: Outcome
     steps: int
     found: int | None = None
+    confirmed: float | None = None
+    """How many of its candidates others found too; None where nobody looked."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,8 @@ class SweptTrials:
     figure: str
     """What ``found`` counts, in words; empty where nothing was matched."""
     reference_count: int
+    believed: int | None = None
+    """The number of the trial that is ranked first; None where nobody chose."""
 
     @property
     def names(self) -> list[str]:
@@ -45,6 +52,11 @@ class SweptTrials:
     def matched(self) -> list[SweptTrial]:
         return [trial for trial in self.trials if trial.found is not None and math.isfinite(trial.score)]
 
+    def picked(self) -> SweptTrial:
+        """The trial that is ranked first, or the one with the best score."""
+        best = min(self.matched(), key=lambda trial: trial.score)
+        return next((trial for trial in self.matched() if trial.number == self.believed), best)
+
     def of(self, outcome: Outcome) -> list[SweptTrial]:
         return [trial for trial in self.trials if trial.outcome == outcome]
 
@@ -54,16 +66,23 @@ def read_trials(folder: Path) -> SweptTrials | None:
     lines = read_lines(folder / "trials.jsonl")
     if not lines:
         return None
-    matched = read_object(folder / "trial_matches.json") or {}
-    listed = matched.get("trials")
-    rows = [row for row in listed if isinstance(row, dict)] if isinstance(listed, list) else []
+    matched, agreed = (read_object(folder / name) or {} for name in ("trial_matches.json", "agreement.json"))
+    rows = _rows(matched)
     figure = next((name for name in FIGURES if any(number(row.get(name)) for row in rows)), None)
     if figure is None and rows:
         figure = "recovered"
     found = {row.get("number"): number(row.get(figure)) for row in rows} if figure is not None else {}
-    trials = tuple(_trial(line, found.get(line.get("number"))) for line in lines)
-    count = number(matched.get("reference_count")) or 0
-    return SweptTrials(trials, FIGURES.get(figure or "", ""), int(count))
+    confirmed = {row.get("number"): number(row.get("confirmed")) for row in _rows(agreed)}
+    numbered = [(line, line.get("number")) for line in lines]
+    trials = tuple(_trial(line, found.get(place), confirmed.get(place)) for line, place in numbered)
+    count, believed = number(matched.get("reference_count")) or 0, number(agreed.get("best_trial"))
+    return SweptTrials(trials, FIGURES.get(figure or "", ""), int(count), None if believed is None else int(believed))
+
+
+def _rows(record: dict[str, Any]) -> list[dict[str, Any]]:
+    """Those of ``trials``, as far as they are any."""
+    listed = record.get("trials")
+    return [row for row in listed if isinstance(row, dict)] if isinstance(listed, list) else []
 
 
 def rank_correlation(x: Sequence[float], y: Sequence[float]) -> float:
@@ -84,7 +103,7 @@ def _ranks(values: np.ndarray) -> np.ndarray:
     return (last - (count - 1) / 2)[place]
 
 
-def _trial(line: dict[str, Any], found: float | None) -> SweptTrial:
+def _trial(line: dict[str, Any], found: float | None, confirmed: float | None) -> SweptTrial:
     settings = line.get("settings")
     known = {str(k): number(v) for k, v in settings.items()} if isinstance(settings, dict) else {}
     score, steps = number(line.get("score")), number(line.get("steps"))
@@ -95,4 +114,5 @@ def _trial(line: dict[str, Any], found: float | None) -> SweptTrial:
         outcome="diverged" if line.get("diverged") else "pruned" if line.get("pruned") else "complete",
         steps=int(steps or 0),
         found=None if found is None else int(found),
+        confirmed=confirmed,
     )

@@ -9,11 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from uuid import uuid4
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
-from recollect.analysis.merging import merge
-from recollect.api import Reconstruction
 from recollect.build import shared_basis
 from recollect.config import AttackConfig, Config, SearchConfig
 from recollect.core import RecollectError
@@ -22,9 +19,8 @@ from recollect.progress import Advance
 from recollect.runs import RunFolder
 from recollect.sharing import shared
 from recollect.stages.run import Run
-from recollect.stages.searching import save_found
+from recollect.stages.swept import save_swept
 from recollect.stages.trial_judging import MostRecovered, truth_of
-from recollect.sweep.collect import chosen_trials, pooled
 from recollect.sweep.execute import run_trials
 from recollect.sweep.linked import run_linked
 from recollect.sweep.propose import Proposer, RandomProposer
@@ -34,10 +30,7 @@ from recollect.sweep.storage import JOURNAL, open_storage
 from recollect.sweep.study import OptunaProposer, open_study
 from recollect.sweep.telling import tracking
 from recollect.sweep.trials import Sweep
-from recollect.sweep.work import Ledger, Notice, Watch, best_score
-from recollect.symmetries import chosen_group
-
-MERGED = "merged.safetensors"
+from recollect.sweep.work import Ledger, Notice, Watch
 
 
 def sweep_stage(run: Run) -> None:
@@ -62,7 +55,7 @@ def sweep_stage(run: Run) -> None:
             run_linked(work, ledger, sweep.address, run.config.device)
         else:
             run_trials(work, ledger)
-    _save(run, sweep, ledger.history)
+    save_swept(run, sweep, ledger.history)
 
 
 def _keep_network(run: Run) -> None:
@@ -132,54 +125,3 @@ def _shown(advance: Advance, observers: Sequence[Notice]) -> Watch:
         advance(int(done), "" if math.isnan(best) else f"best score {best:.4g}{counted}")
 
     return watch
-
-
-def _save(run: Run, sweep: SweepConfig, trials: Sequence[Trial]) -> None:
-    chosen = chosen_trials(trials, sweep.keep)
-    found = pooled(run.folder, chosen)
-    numbers = torch.tensor([trial.number for trial in chosen])
-    seconds = sum(trial.seconds for trial in trials)
-    save_found(run, run.config.attack, run.folder, found, {"trial": numbers}, seconds)
-    best = best_score(trials)
-    run.folder.update_summary(
-        {
-            "trials": len(trials),
-            "diverged_trials": sum(trial.diverged for trial in trials),
-            "pruned_trials": sum(trial.pruned for trial in trials),
-            "stalled_trials": sum(trial.stalled for trial in trials),
-            "ms_per_step_per_trial": 1000 * seconds / max(1, sum(trial.steps for trial in trials)),
-            "sampler": sweep.sampler,
-            "pooled_trials": len(chosen),
-            "trial_score": sweep.score,
-            "best_trial_score": best,
-            "best_trial": next(trial.number for trial in chosen if trial.score == best),
-            "merged": _write_merged(run, found, numbers),
-        }
-    )
-
-
-def _write_merged(run: Run, found: Reconstruction, numbers: Tensor) -> int:
-    """``merged.safetensors``: one of all near-duplicates, with its trial and place, and who is a member of it."""
-    T, m = found.candidates.shape[:2]
-    duals = torch.ones(T, m) if found.duals is None else found.duals
-    rule, pool = run.config.match, found.pool.to(run.device)
-    group = chosen_group(rule.group, *run.network()).to(pool)
-    merged = merge(
-        pool,
-        duals.flatten().to(run.device),
-        rule.distil_radius,
-        rule.distance,
-        None if group.trivial else group,
-    )
-    kept = merged.kept.cpu()
-    run.folder.write_tensors(
-        MERGED,
-        {
-            "candidates": found.pool[kept],
-            "duals": duals.flatten()[kept],
-            "trial": numbers[kept // m],
-            "position": kept % m,
-            "member_of": merged.member_of.cpu().reshape(T, m),
-        },
-    )
-    return len(kept)

@@ -1,0 +1,87 @@
+"""What a sweep leaves: the candidates of its trials together, merged, and the trial to believe."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from recollect.analysis.merging import merge
+from recollect.api import Reconstruction
+from recollect.groups import Group
+from recollect.stages.run import Run
+from recollect.stages.searching import save_found
+from recollect.sweep.agreement import ENOUGH, about_as_good, confirmed, rating
+from recollect.sweep.collect import chosen_trials, pooled
+from recollect.sweep.record import Trial
+from recollect.sweep.settings import SweepConfig
+from recollect.symmetries import chosen_group
+
+AGREEMENT = "agreement.json"
+MERGED = "merged.safetensors"
+
+
+def save_swept(run: Run, sweep: SweepConfig, trials: Sequence[Trial]) -> None:
+    chosen = chosen_trials(trials, sweep.keep)
+    found = pooled(run.folder, chosen)
+    numbers = torch.tensor([trial.number for trial in chosen])
+    seconds = sum(trial.seconds for trial in trials)
+    save_found(run, run.config.attack, run.folder, found, {"trial": numbers}, seconds)
+    group = chosen_group(run.config.match.group, *run.network()).to(found.candidates[:1].to(run.device))
+    best = _write_agreement(run, chosen, found, None if group.trivial else group)
+    run.folder.update_summary(
+        {
+            "trials": len(trials),
+            "diverged_trials": sum(trial.diverged for trial in trials),
+            "pruned_trials": sum(trial.pruned for trial in trials),
+            "stalled_trials": sum(trial.stalled for trial in trials),
+            "ms_per_step_per_trial": 1000 * seconds / max(1, sum(trial.steps for trial in trials)),
+            "sampler": sweep.sampler,
+            "pooled_trials": len(chosen),
+            "trial_score": sweep.score,
+            "best_trial": best.number,
+            "best_trial_score": best.score,
+            "merged": _write_merged(run, found, numbers, None if group.trivial else group),
+        }
+    )
+
+
+def _write_agreement(run: Run, chosen: Sequence[Trial], found: Reconstruction, group: Group | None) -> Trial:
+    """``agreement.json``: what other trials confirm of those with the best scores. Returns the one to believe.
+
+    Points have no correlation, and few trials nobody to confirm them: there the score decides alone.
+    """
+    best = min(chosen, key=lambda trial: (trial.score, trial.number))
+    if run.config.match.distance != "ncc" or len(chosen) <= ENOUGH:
+        run.folder.remove(AGREEMENT)
+        return best
+    candidates = found.candidates.to(run.device)
+    lines: list[dict[str, Any]] = []
+    for place in about_as_good([trial.score for trial in chosen]):
+        trial, count = chosen[place], confirmed(candidates, place, group)
+        lines.append({"number": trial.number, "confirmed": count, "rating": rating(trial.score, count)})
+    believed = max(lines, key=lambda line: line["rating"])["number"]
+    run.folder.write_json(AGREEMENT, {"best_trial": believed, "trials": lines})
+    return next(trial for trial in chosen if trial.number == believed)
+
+
+def _write_merged(run: Run, found: Reconstruction, numbers: Tensor, group: Group | None) -> int:
+    """``merged.safetensors``: one of all near-duplicates, with its trial and place, and who is a member of it."""
+    T, m = found.candidates.shape[:2]
+    duals = torch.ones(T, m) if found.duals is None else found.duals
+    rule, pool = run.config.match, found.pool.to(run.device)
+    merged = merge(pool, duals.flatten().to(run.device), rule.distil_radius, rule.distance, group)
+    kept = merged.kept.cpu()
+    run.folder.write_tensors(
+        MERGED,
+        {
+            "candidates": found.pool[kept],
+            "duals": duals.flatten()[kept],
+            "trial": numbers[kept // m],
+            "position": kept % m,
+            "member_of": merged.member_of.cpu().reshape(T, m),
+        },
+    )
+    return len(kept)
