@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from recollect.build import build_problems, first_layer_rows
 from recollect.config import AttackConfig
 from recollect.devices import resolve_devices
+from recollect.given import Given
 from recollect.problem import Problem, State, split
 from recollect.sharing import gathered
 from recollect.solve import Callback, Snapshot, solve
@@ -41,8 +42,11 @@ def attack(
     seed: int = 0,
     device: str = "auto",
     callbacks: Sequence[Callback] = (),
+    mean: Float[Tensor, "*sample"] | None = None,
 ) -> Reconstruction:
     """Search ``net`` for its training samples. Nothing but the network goes in.
+
+    Some settings also want the ``mean`` that was taken from every sample; they say so where it is missing.
 
     Samples come out as the network sees them: if the mean was removed before training, add it to look at them.
 
@@ -54,7 +58,7 @@ def attack(
     config = AttackConfig() if config is None else config
     if config.method == "weights":
         return weight_rows(net, sample_shape)
-    parts = build_problems(net, sample_shape, config, seed, resolve_devices(device))
+    parts = build_problems(net, sample_shape, config, seed, resolve_devices(device), given=Given(mean=mean))
     return as_reconstruction(parts, solve(parts, callbacks))
 
 

@@ -14,6 +14,7 @@ from recollect.build_generator import build_generator_problem
 from recollect.build_parts import SPACES, Search, Settings, attacked, optimiser_for, priors_for, row_basis
 from recollect.config import AttackConfig
 from recollect.core import Objective, RecollectError, Target, TrialRng
+from recollect.given import NOTHING, Given
 from recollect.memory import AtOnce, footprint_of, within
 from recollect.objectives import KKT, ActivationMaximisation
 from recollect.objectives.cotangents import TASKS, Task, balanced_labels
@@ -58,17 +59,17 @@ def build_problems(
     seed: int,
     devices: Sequence[torch.device],
     numbers: Sequence[int] | None = None,
-    basis: Float[Tensor, "d r"] | None = None,
+    given: Given = NOTHING,
 ) -> list[Problem]:
     """Parts of one run, trials spread evenly over the devices, in order; a device without trials is left out.
 
-    ``numbers`` names some of the trials; all of them where it is left out. ``basis`` is that of `shared_basis`.
+    ``numbers`` names some of the trials; all of them where it is left out.
     """
     numbers = range(len(attack.trials)) if numbers is None else numbers
     count, trials = len(devices), len(numbers)
     shares = [numbers[trials * index // count : trials * (index + 1) // count] for index in range(count)]
     return [
-        build_problem(net, sample_shape, attack, seed, device, share, basis)
+        build_problem(net, sample_shape, attack, seed, device, share, given)
         for device, share in zip(devices, shares, strict=True)
         if len(share)
     ]
@@ -81,7 +82,7 @@ def build_problem(
     seed: int,
     device: torch.device,
     share: Sequence[int] | None = None,
-    basis: Float[Tensor, "d r"] | None = None,
+    given: Given = NOTHING,
 ) -> Problem:
     """Everything ``solve`` needs, on the device, in the precision asked for; ``share`` names some of the trials."""
     share = range(len(attack.trials)) if share is None else share
@@ -95,7 +96,7 @@ def build_problem(
     task = _task(attack, outputs)
     parameter_weights(target, attack.layer_weights)
     rng = TrialRng(seed, tuple(share), dtype, device, own_part(attack.candidates))
-    search = Search.of(net, sample_shape, attack, rng, half, basis)
+    search = Search.of(net, sample_shape, attack, rng, half, given)
     candidates, target = SPACES[attack.space](search, target)
     compiled = _worth_compiling(attack, target)
     at_once = _at_once(attack, target, half, compiled and device.type == "cuda")

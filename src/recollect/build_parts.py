@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from recollect.candidates import DeepImagePrior, Pixels, RowSpace, signal_basis
+from recollect.candidates import Boxed, DeepImagePrior, Pixels, RowSpace, signal_basis
 from recollect.config import AttackConfig
 from recollect.core import Candidates, Optimiser, RecollectError, Target, TrialRng
+from recollect.given import NOTHING, Given
 from recollect.groups import Group
 from recollect.optimisers import Adam, Momentum, SameGD
 from recollect.priors import Asymmetry, Box, Prior
@@ -33,8 +34,7 @@ class Search:
     rng: TrialRng
     group: Group
     half: bool
-    basis: Float[Tensor, "d r"] | None = None
-    """Of the row space, where somebody has it already."""
+    given: Given
 
     @classmethod
     def of(
@@ -44,13 +44,13 @@ class Search:
         attack: AttackConfig,
         rng: TrialRng,
         half: bool,
-        basis: Float[Tensor, "d r"] | None = None,
+        given: Given = NOTHING,
     ) -> Search:
         names = type(attack.trials[0]).model_fields
         values = {name: [getattr(trial, name) for trial in attack.trials] for name in names}
         settings = {name: torch.tensor(value, dtype=rng.dtype, device=rng.device) for name, value in values.items()}
         group = chosen_group(attack.group, net, sample_shape)
-        return cls(attack, settings, rng, group.to(settings["lr_x"]), half, basis)
+        return cls(attack, settings, rng, group.to(settings["lr_x"]), half, given)
 
 
 def attacked(net: nn.Module, attack: AttackConfig) -> nn.Module:
@@ -74,6 +74,12 @@ def _pixels(search: Search, target: Target) -> tuple[Candidates, Target]:
     return Pixels(attack.candidates, target.sample_shape, scale, asymmetric), target
 
 
+def _boxed(search: Search, target: Target) -> tuple[Candidates, Target]:
+    scale = search.settings["init_scale"]
+    mean = search.given.needed_mean("attack.space = 'box'", target.sample_shape).to(scale)
+    return Boxed(search.attack.candidates, target.sample_shape, scale, mean), target
+
+
 def row_basis(target: Target, max_rank: int) -> Float[Tensor, "d r"]:
     """The directions that a search in the row space moves along; their number suits matrix products on GPUs."""
     if not is_perceptron(target):
@@ -85,7 +91,8 @@ def row_basis(target: Target, max_rank: int) -> Float[Tensor, "d r"]:
 
 def _row_space(search: Search, target: Target) -> tuple[Candidates, Target]:
     attack, scale = search.attack, search.settings["init_scale"]
-    basis = row_basis(target, attack.max_rank) if search.basis is None else search.basis.to(search.rng.device)
+    known = search.given.basis
+    basis = row_basis(target, attack.max_rank) if known is None else known.to(search.rng.device)
     assert is_perceptron(target)
     shape = target.sample_shape
     candidates = RowSpace(attack.candidates, shape, scale, basis, attack.exposed_share, search.half)
@@ -104,11 +111,15 @@ def _deep_image_prior(search: Search, target: Target) -> tuple[Candidates, Targe
         chosen.offset,
         sum_across(),
     )
+    if chosen.offset == "mean":
+        mean = search.given.needed_mean("attack.dip.offset = 'mean'", target.sample_shape)
+        candidates = replace(candidates, mean=mean.to(search.settings["init_scale"]))
     return candidates, target
 
 
 SPACES: dict[str, Callable[[Search, Target], tuple[Candidates, Target]]] = {
     "full": _pixels,
+    "box": _boxed,
     "row": _row_space,
     "dip": _deep_image_prior,
 }
@@ -161,7 +172,7 @@ def priors_for(search: Search) -> dict[str, Prior]:
     """The box where values could leave it, and what the asymmetry section asks for."""
     attack, asymmetry = search.attack, search.attack.asymmetry
     priors: dict[str, Prior] = {}
-    if attack.box_weight and attack.space != "dip":  # a sigmoid's values stay inside
+    if attack.box_weight and attack.space not in ("dip", "box"):  # whose values cannot leave it
         priors["box"] = Box(attack.box_weight, *attack.box)
     if asymmetry.weight and not search.group.trivial:
         priors["asymmetry"] = Asymmetry(search.group, asymmetry.weight, asymmetry.share)

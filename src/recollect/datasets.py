@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import torch
+from torch import Tensor
 
-from recollect.config import Config
+from recollect.config import AttackConfig, Config
 from recollect.core import RecollectError
 from recollect.data import LabelledImages, TaskData, circle, clouds, heldout_set, load, training_set
 from recollect.data.sources import STANDARD_NAMES
@@ -26,6 +27,11 @@ def training_data(config: Config) -> TaskData:
     else:
         chosen = training_set(_first(source, data.n), data.task, None, data.classes)
     return chosen if config.centred else replace(chosen, x=chosen.images, mean=torch.zeros_like(chosen.mean))
+
+
+def mean_for(config: Config, attack: AttackConfig) -> Tensor | None:
+    """The mean image of the training set, where the attack asks for it and the data are named."""
+    return training_data(config).mean if attack.needs_mean and config.data is not None else None
 
 
 def _first(source: LabelledImages, n: int | None) -> LabelledImages:

@@ -11,9 +11,10 @@ from torch import Tensor, nn
 from recollect.build import build_problems, first_layer_rows
 from recollect.config import AttackConfig, Config, SourceConfig, to_toml, with_drawn_trials
 from recollect.core import RecollectError
-from recollect.datasets import heldout_data, training_data
+from recollect.datasets import heldout_data, mean_for, training_data
 from recollect.devices import resolve_devices
 from recollect.estimate import Estimate, estimate
+from recollect.given import Given
 from recollect.networks import load_source
 from recollect.outputs import network_outputs, require_outputs
 from recollect.problem import Problem
@@ -59,7 +60,8 @@ def rehearse(config: Config) -> Rehearsal:
         if attack.method == "weights":
             first_layer_rows(ready.net, ready.sample_shape)
             return None
-        return build_problems(ready.net, ready.sample_shape, attack, config.seed, devices)[0]
+        given = Given(mean=mean_for(config, attack))
+        return build_problems(ready.net, ready.sample_shape, attack, config.seed, devices, given=given)[0]
 
     for baseline in config.baselines.values():
         if baseline.method != "weights":  # where weights cannot be looked at, that baseline is skipped

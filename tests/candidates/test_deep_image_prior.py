@@ -12,6 +12,7 @@ from recollect.build import build_problem, build_problems
 from recollect.candidates import DeepImagePrior
 from recollect.config import AttackConfig, TrialSettings
 from recollect.core import RecollectError
+from recollect.given import Given
 from recollect.problem import Problem, gradient, initial_state, losses
 from recollect.solve import solve
 from recollect.symmetries import named_group
@@ -19,7 +20,7 @@ from recollect.zoo import Symmetrised
 
 CPU = torch.device("cpu")
 SHAPE = (3, 6, 7)
-KINDS = [("one", "learned"), ("one", "half"), ("each", "learned"), ("each", "half")]
+KINDS = [(networks, offset) for networks in ("one", "each") for offset in ("learned", "half", "mean")]
 
 
 def problem(networks: str = "one", offset: str = "learned", shape: tuple[int, ...] = SHAPE, **changes) -> Problem:
@@ -29,9 +30,8 @@ def problem(networks: str = "one", offset: str = "learned", shape: tuple[int, ..
     settings = [TrialSettings(lr_x=0.02, init_scale=0.1), TrialSettings(lr_x=0.01, init_scale=0.02)]
     given = {"candidates": 5, "steps": 12, "precision": "fp64", "trials": settings, "space": "dip"}
     given |= {"dip": {"networks": networks, "offset": offset, "channels": 4}}
-    return build_problem(
-        Symmetrised(net, named_group("flip", shape)), shape, AttackConfig.model_validate(given | changes), 0, CPU
-    )
+    attack, known = AttackConfig.model_validate(given | changes), Given(mean=torch.rand(shape, dtype=torch.float64))
+    return build_problem(Symmetrised(net, named_group("flip", shape)), shape, attack, 0, CPU, given=known)
 
 
 @pytest.mark.parametrize(("networks", "offset"), KINDS)
@@ -111,6 +111,14 @@ def test_the_start_deviates_by_the_initial_scale() -> None:
     deviation = ours.candidates.decode(initial_state(ours).variables).flatten(1).std(dim=1)
     assert float(deviation[0]) == pytest.approx(0.1, rel=0.5)
     assert float(deviation[1]) == pytest.approx(0.02, rel=0.5)
+
+
+def test_a_known_mean_makes_images_of_candidates() -> None:
+    ours = problem(offset="mean")
+    assert isinstance(ours.candidates, DeepImagePrior)
+    assert ours.candidates.mean is not None
+    images = ours.candidates.decode(solve(ours).variables) + ours.candidates.mean
+    assert 0 < float(images.min()) < float(images.max()) < 1
 
 
 def test_samples_that_are_no_images_are_refused() -> None:

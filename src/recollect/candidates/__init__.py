@@ -1,5 +1,6 @@
 """How candidates are parametrised (`recollect.core.Candidates`)."""
 
+from recollect.candidates.boxed import Boxed
 from recollect.candidates.conditioning import Conditions
 from recollect.candidates.deep_image_prior import DeepImagePrior
 from recollect.candidates.generator import Generated, Generator
@@ -7,6 +8,7 @@ from recollect.candidates.pixels import Pixels
 from recollect.candidates.subspace import RowSpace, signal_basis
 
 __all__ = [
+    "Boxed",
     "Conditions",
     "DeepImagePrior",
     "Generated",

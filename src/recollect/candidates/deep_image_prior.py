@@ -21,15 +21,15 @@ from recollect.core import RecollectError, TrialRng, Variables
 from recollect.sharing import SumAcross, alone
 
 Networks = Literal["one", "each"]
-Offset = Literal["learned", "half"]
+Offset = Literal["learned", "half", "mean"]
 
 
 @dataclass(frozen=True)
 class DeepImagePrior:
     """``x_i = sigmoid(f(z_i)) - offset``: ``f`` a network for all candidates of a trial, or one for each.
 
-    The attacked network saw images less the mean of its training set, which an attacker does not have. ``offset``
-    stands for it: ``half`` is 0.5 everywhere; ``learned`` starts there and is one image for all candidates of a trial.
+    The attacked network saw images less the mean of its training set. ``offset`` stands for it: ``mean`` is that image,
+    where it is known; ``half`` is 0.5 everywhere; ``learned`` starts there and is one image for all of a trial.
     Convolutions are normalised per image and channel, so candidates of one network do not mix. The last one is scaled
     so that candidates deviate by ``init_scale`` from the middle grey at the start, as pixels would from zero.
     """
@@ -43,6 +43,8 @@ class DeepImagePrior:
     networks: Networks = "one"
     offset: Offset = "learned"
     total: SumAcross = alone
+    mean: Float[Tensor, "*sample"] | None = None
+    """Of the training set, for the offset of that name."""
 
     @classmethod
     def drawn(
@@ -125,8 +127,8 @@ class DeepImagePrior:
             images = vmap(self._one_network)(weights, self.noise)
         else:
             images = vmap(vmap(self._one_network))(weights, self.noise.unsqueeze(2)).squeeze(2)
-        offset = variables["offset"].unsqueeze(1) if "offset" in variables else 0.5
-        return torch.sigmoid(images) - offset
+        known = 0.5 if self.mean is None else self.mean
+        return torch.sigmoid(images) - (variables["offset"].unsqueeze(1) if "offset" in variables else known)
 
     def _one_network(self, weights: Variables, noise: Float[Tensor, "n c h w"]) -> Float[Tensor, "n out H W"]:
         features = noise

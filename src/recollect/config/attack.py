@@ -93,8 +93,9 @@ class AttackConfig(Section):
     momentum: float = Field(default=0.9, ge=0, lt=1)
     compile: Literal["auto", "on", "off"] = "auto"
     """torch.compile fuses what lies between matrix products; ``auto`` does so where a run is long enough to repay."""
-    space: Literal["full", "row", "dip"] = "full"
+    space: Literal["full", "row", "dip", "box"] = "full"
     """``row``: search the row space of an MLP's first layer, at most ``max_rank`` directions above the noise.
+    ``box``: candidates plus the mean of the training set, which must be named, stay within [0, 1], as images do.
     ``dip``: candidates are what a convolutional network makes of noise, its weights are searched (deep image prior)."""
     max_rank: int = Field(default=512, ge=1)
     exposed_share: float = Field(default=0.125, gt=0, le=1)
@@ -125,3 +126,8 @@ class AttackConfig(Section):
     trials: tuple[TrialSettings, ...] = Field(default=(TrialSettings(),), min_length=1)
     search: SearchConfig | None = None
     """Random settings instead of ``trials``; in a run folder they have been drawn and stand in ``trials``."""
+
+    @property
+    def needs_mean(self) -> bool:
+        """Whether candidates are images, and the mean of the training set what makes inputs of them."""
+        return self.space == "box" or (self.space == "dip" and self.dip.offset == "mean")

@@ -41,8 +41,8 @@ class DeepPriorConfig(Section):
     networks: Literal["one", "each"] = "one"
     """``one`` network for all candidates of a trial, each with noise of its own; or one network for ``each``."""
     channels: int = Field(default=32, ge=1)
-    offset: Literal["learned", "half"] = "learned"
-    """What stands for the training mean, which an attacker does not know: an image to be found, or 0.5 everywhere."""
+    offset: Literal["learned", "half", "mean"] = "learned"
+    """What stands for the mean of the training set: an image to be found, 0.5 everywhere, or that of the data named."""
 
 
 class AsymmetryConfig(Section):

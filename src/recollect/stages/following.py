@@ -9,6 +9,8 @@ from typing import Any
 from recollect.api import as_reconstruction
 from recollect.build import build_problems
 from recollect.config import AttackConfig, Config
+from recollect.datasets import mean_for
+from recollect.given import Given
 from recollect.networks import load_network, load_source
 from recollect.solve import Snapshot, solve
 from recollect.team import next_search, own_device
@@ -32,7 +34,8 @@ def follow() -> None:
         else:
             net, facts = load_network(Path(task["folder"]))
             sample_shape = facts.sample_shape
-        parts = build_problems(net, sample_shape, attack, config.seed, [own_device()])
+        given = Given(mean=mean_for(config, attack))
+        parts = build_problems(net, sample_shape, attack, config.seed, [own_device()], given=given)
         as_reconstruction(parts, solve(parts, [_Losses(task["every"])]))
 
 

@@ -15,6 +15,8 @@ from recollect.build import build_problems, why_no_rows
 from recollect.callbacks import CHECKPOINT, Checkpoint, Trace, read_checkpoint
 from recollect.candidates import RowSpace
 from recollect.config import AttackConfig, to_toml
+from recollect.datasets import mean_for
+from recollect.given import Given
 from recollect.problem import Precision, Problem
 from recollect.progress import SearchBar
 from recollect.runs import RunFolder
@@ -61,7 +63,8 @@ def _attack(run: Run, attack: AttackConfig, folder: RunFolder, what: str) -> Non
         found = weight_rows(net, sample_shape)
         save_found(run, attack, folder, found, {}, time.monotonic() - started)
         return
-    parts = build_problems(net, sample_shape, attack, run.config.seed, run.devices)
+    given = Given(mean=mean_for(run.config, attack))
+    parts = build_problems(net, sample_shape, attack, run.config.seed, run.devices, given=given)
     # A process of a team holds a part of the candidates only: its state would be no checkpoint of the search.
     state = None if shared() else read_checkpoint(folder, parts)
     done = 0 if state is None else int(state.step)

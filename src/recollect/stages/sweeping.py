@@ -14,6 +14,8 @@ from torch import nn
 from recollect.build import shared_basis
 from recollect.config import AttackConfig, Config, SearchConfig
 from recollect.core import RecollectError
+from recollect.datasets import mean_for
+from recollect.given import Given
 from recollect.networks import load_network, save_network
 from recollect.progress import Advance
 from recollect.runs import RunFolder
@@ -45,9 +47,9 @@ def sweep_stage(run: Run) -> None:
         f"Sweeping over {wanted} trials of {attack.candidates} candidates, {attack.steps} steps, in batches of "
         f"{min(sweep.batch, wanted)} ({sweep.sampler}, {run.config.device})"
     )
-    basis = shared_basis(net, sample_shape, attack, run.device)
+    given = Given(shared_basis(net, sample_shape, attack, run.device), mean_for(run.config, attack))
     work = Sweep(
-        net, sample_shape, attack, run.config.seed, run.devices, sweep.batch, sweep.score, sweep.pruning, basis
+        net, sample_shape, attack, run.config.seed, run.devices, sweep.batch, sweep.score, sweep.pruning, given
     )
     with run.narrator.bar("trials", wanted) as advance:
         ledger = Ledger(run.folder, proposer, wanted, _shown(advance, told), _in_turn(told))

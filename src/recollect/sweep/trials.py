@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import nn
 
 from recollect.build import build_problems
 from recollect.config import AttackConfig, TrialSettings
+from recollect.given import NOTHING, Given
 from recollect.problem import Problem
 from recollect.sweep.propose import Proposal
 from recollect.sweep.settings import Pruning
@@ -28,8 +28,8 @@ class Sweep:
     batch: int
     score: str = "first_layer"
     pruning: Pruning = "none"
-    basis: Float[Tensor, "d r"] | None = None
-    """Of the row space, found once for all batches; where it is left out, each finds it."""
+    given: Given = NOTHING
+    """What is found, or read, once for all batches."""
 
 
 def problems_of(sweep: Sweep, proposals: Sequence[Proposal], devices: Sequence[torch.device]) -> list[Problem]:
@@ -39,4 +39,4 @@ def problems_of(sweep: Sweep, proposals: Sequence[Proposal], devices: Sequence[t
     for proposal in proposals:
         listed[proposal.number] = proposal.settings
     attack = sweep.attack.model_copy(update={"trials": tuple(listed), "search": None})
-    return build_problems(sweep.net, sweep.sample_shape, attack, sweep.seed, devices, numbers, sweep.basis)
+    return build_problems(sweep.net, sweep.sample_shape, attack, sweep.seed, devices, numbers, sweep.given)
