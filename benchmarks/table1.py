@@ -1,4 +1,4 @@
-"""``python -m benchmarks.table1 runs/elbaz-table1``: Table 1 of Elbaz et al. 2024 from a series that has been run.
+"""``python -m benchmarks.table1 runs/elbaz-table1 ...``: Table 1 of Elbaz et al. 2024 from series that have been run.
 
 Two Markdown tables, one for each scaling: mean DSSIM over targets with its deviation, what held-out samples score in
 brackets, and the published figure beside it. Cells that have not been run yet are left empty.
@@ -18,7 +18,7 @@ METHODS = {
     "kkt": "KKT",
     "same_gd": "SAME-GD",
     "dip": "deep image prior",
-    "": "KKT inside the average",
+    "": "KKT, candidates that are images",
 }
 """The attack of every member has no name; the others are its baselines."""
 
@@ -57,12 +57,12 @@ def figure(members: Members, method: str, key: str) -> str:
     return f"{statistics.mean(values):.3f}{deviation}{null}"
 
 
-def table(record: Mapping[str, Any], scaling: str, window: int) -> str:
+def table(members: Members, scaling: str, window: int) -> str:
     lines = [f"| data, group, n | {' | '.join(METHODS.values())} |", "|---|" + "---|" * len(METHODS)]
-    for where, members in cells(record["members"]).items():
+    for where, own in cells(members).items():
         published = (*PUBLISHED.get(where, (None,) * 4), None)
         row = [
-            figure(members, method, f"mean_dssim_{scaling}_{window}")
+            figure(own, method, f"mean_dssim_{scaling}_{window}")
             + (f", published {known:.3f}" if known is not None and (scaling, window) == ("stretch", 3) else "")
             for method, known in zip(METHODS, published, strict=True)
         ]
@@ -72,11 +72,12 @@ def table(record: Mapping[str, Any], scaling: str, window: int) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("series", type=Path)
-    record = json.loads((parser.parse_args().series / "series.json").read_text(encoding="utf-8"))
+    parser.add_argument("series", type=Path, nargs="+")
+    records = [json.loads((path / "series.json").read_text(encoding="utf-8")) for path in parser.parse_args().series]
+    members = [member for record in records for member in record["members"]]
     for scaling in ("stretch", "clamp"):
         for window in (3, 11):
-            print(f"\n{scaling}, window {window}:\n\n{table(record, scaling, window)}")
+            print(f"\n{scaling}, window {window}:\n\n{table(members, scaling, window)}")
 
 
 if __name__ == "__main__":

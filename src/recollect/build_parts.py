@@ -131,8 +131,7 @@ def _momentum(search: Search, lr: Settings) -> Momentum:
 
 
 def _adam(search: Search, lr: Settings) -> Adam:
-    del search
-    return Adam(lr)
+    return Adam(lr, search.attack.adam_betas)
 
 
 def _same_gd(search: Search, lr: Settings) -> SameGD:

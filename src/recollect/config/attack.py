@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import ByteSize, Field, model_validator
@@ -13,6 +13,9 @@ from recollect.config.generator import GeneratorConfig
 from recollect.config.methods import AsymmetryConfig, DeepPriorConfig, GroupChoice, SameGDConfig
 from recollect.config.section import Section
 from recollect.problem import Precision
+
+
+Share = Annotated[float, Field(ge=0, lt=1)]
 
 
 class TrialSettings(Section):
@@ -91,6 +94,8 @@ class AttackConfig(Section):
     """``fp16``: half-precision operands scaled row by row, as accurate as ``tf32``, on GPUs and for plain MLPs."""
     optimiser: Literal["momentum", "adam", "same_gd"] = "momentum"
     momentum: float = Field(default=0.9, ge=0, lt=1)
+    adam_betas: tuple[Share, Share] = (0.9, 0.999)
+    """How much of the running means of gradient and squared gradient ``adam`` keeps from step to step."""
     compile: Literal["auto", "on", "off"] = "auto"
     """torch.compile fuses what lies between matrix products; ``auto`` does so where a run is long enough to repay."""
     space: Literal["full", "row", "dip", "box"] = "full"
