@@ -14,7 +14,6 @@ from recollect.config.methods import AsymmetryConfig, DeepPriorConfig, GroupChoi
 from recollect.config.section import Section
 from recollect.problem import Precision
 
-
 Share = Annotated[float, Field(ge=0, lt=1)]
 
 
