@@ -37,6 +37,8 @@ def test_the_table_has_every_published_cell_and_every_method() -> None:
     for member in made:
         assert set(member.config.baselines) == METHODS
         assert member.config.attack.space == "box"
+        assert member.config.data is not None
+        assert member.config.data.mean_group == "model"
         assert member.config.baselines["dip"].dip.offset == "mean"
     alone = load_preset("elbaz-mnist-flip-n50")
     assert alone.baselines == made[0].config.baselines

@@ -11,6 +11,7 @@ from recollect.config import AttackConfig, Config
 from recollect.core import RecollectError
 from recollect.data import LabelledImages, TaskData, circle, clouds, heldout_set, load, training_set
 from recollect.data.sources import STANDARD_NAMES
+from recollect.symmetries import named_group
 
 
 def training_data(config: Config) -> TaskData:
@@ -26,7 +27,26 @@ def training_data(config: Config) -> TaskData:
         chosen = training_set(source, data.task, data.n, data.classes)
     else:
         chosen = training_set(_first(source, data.n), data.task, None, data.classes)
-    return chosen if config.centred else replace(chosen, x=chosen.images, mean=torch.zeros_like(chosen.mean))
+    mean = _other_mean(config, chosen)
+    return chosen if mean is None else replace(chosen, x=chosen.images - mean, mean=mean)
+
+
+def _other_mean(config: Config, chosen: TaskData) -> Tensor | None:
+    """What is taken from samples, where that is not their mean: nothing, or an image that a group leaves as it is."""
+    if not config.centred:
+        return torch.zeros_like(chosen.mean)
+    assert config.data is not None
+    name = config.data.mean_group
+    if name == "model":
+        if config.source is not None:
+            raise RecollectError(
+                "data.mean_group = 'model' is the group of a network that is trained here; name that of this one, such "
+                "as --set data.mean_group=flip."
+            )
+        name = getattr(config.model, "group", "trivial")
+    if name == "trivial":
+        return None
+    return named_group(name, tuple(chosen.mean.shape)).to(chosen.mean).orbit_average(chosen.mean)
 
 
 def mean_for(config: Config, attack: AttackConfig) -> Tensor | None:

@@ -26,6 +26,9 @@ class DataConfig(Section):
     centred: bool | None = None
     """Whether the network sees samples less the mean of its training set. When left out: yes, as published, unless it
     was trained ordinarily or is attacked by a generator, which makes images of [0, 1]."""
+    mean_group: GroupChoice = "trivial"
+    """The mean is averaged over this group: a network that is invariant to it is then so to images, and not only to
+    what is left of them. ``model``: that of ``model.group``."""
     holdout: str | None = None
     """Where held-out samples come from: a path, or by default the test split of a standard name."""
     holdout_count: int | None = Field(default=None, ge=2)
