@@ -37,6 +37,7 @@ class Ledger:
         self.budget = budget
         self._before = spent
         self._started = time.monotonic()
+        self._writing = threading.Lock()
 
     @classmethod
     def of(cls, folder: RunFolder, budget: float) -> Ledger:
@@ -59,7 +60,8 @@ class Ledger:
         return f"{used}." if self.left > 0 else f"{used}: what was begun is finished and judged, nothing more is tried."
 
     def note(self, folder: RunFolder) -> None:
-        folder.write_json(LEDGER, {"seconds": self.spent, "budget": self.budget})
+        with self._writing:  # two at once would take each other's temporary file away
+            folder.write_json(LEDGER, {"seconds": self.spent, "budget": self.budget})
 
     @contextmanager
     def noting(self, folder: RunFolder) -> Iterator[None]:
