@@ -68,16 +68,20 @@ def attacked(net: nn.Module, attack: AttackConfig) -> nn.Module:
     return net.net
 
 
+def _start(search: Search) -> tuple[Group, float] | None:
+    """How the noise at the start is made less symmetric, where that is asked for."""
+    factor = search.attack.asymmetry.init
+    return None if factor == 1 else (search.group, factor)
+
+
 def _pixels(search: Search, target: Target) -> tuple[Candidates, Target]:
-    attack, scale = search.attack, search.settings["init_scale"]
-    asymmetric = None if attack.asymmetry.init == 1 else (search.group, attack.asymmetry.init)
-    return Pixels(attack.candidates, target.sample_shape, scale, asymmetric), target
+    return Pixels(search.attack.candidates, target.sample_shape, search.settings["init_scale"], _start(search)), target
 
 
 def _boxed(search: Search, target: Target) -> tuple[Candidates, Target]:
     scale = search.settings["init_scale"]
     mean = search.given.needed_mean("attack.space = 'box'", target.sample_shape).to(scale)
-    return Boxed(search.attack.candidates, target.sample_shape, scale, mean), target
+    return Boxed(search.attack.candidates, target.sample_shape, scale, _start(search), mean=mean), target
 
 
 def row_basis(target: Target, max_rank: int) -> Float[Tensor, "d r"]:

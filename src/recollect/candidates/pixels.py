@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Self
 
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -35,13 +36,13 @@ class Pixels:
         return {"x": per_trial(self.init_scale, noise) * noise}
 
     def inputs(self, variables: Variables) -> Float[Tensor, "T m ..."]:
-        return variables["x"]
+        return self.decode(variables)
 
     def decode(self, variables: Variables) -> Float[Tensor, "T m ..."]:
         return variables["x"]
 
     def exposed(self, variables: Variables) -> tuple[Float[Tensor, "T m ..."], None]:
-        return variables["x"], None
+        return self.decode(variables), None
 
     def pull(
         self,
@@ -53,5 +54,5 @@ class Pixels:
         del variables, which
         return {"x": inputs_gradient if sample_gradient is None else inputs_gradient + sample_gradient}
 
-    def for_trials(self, chosen: Int[Tensor, " k"]) -> Pixels:
+    def for_trials(self, chosen: Int[Tensor, " k"]) -> Self:
         return replace(self, init_scale=self.init_scale[chosen])

@@ -47,7 +47,7 @@ def confirmed(
 ) -> float:
     """How many different candidates of a trial at least ``enough`` others found too.
 
-    Those that are near each other count as one. None where there are too few others.
+    Those that are near each other count as one.
     """
     others = [place for place in range(len(candidates)) if place != own]
     found = nearest_elsewhere(candidates, own, others, group)
