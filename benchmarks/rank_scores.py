@@ -2,8 +2,9 @@
 
 Reads what ``benchmarks.trial_scores`` wrote. A score is a residual times powers of at most so many other traits; powers
 are few and round. Or it is a residual that leaves the order of the trials within reach of the smallest to what others
-confirm (`recollect.sweep.agreement`). It is chosen on some targets, by its Spearman correlation with the number of
-samples recovered plus the share that the trial it picks keeps of the best, and reported on others.
+confirm (`benchmarks.agreement`). It is chosen on some targets, by its Spearman correlation with the number of
+samples recovered plus the share that the trial it picks keeps of the best, and reported on others. "Again" is how well
+the other trial of the same settings predicts a trial: what chance leaves to any score.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import argparse
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations, product
 from pathlib import Path
 
@@ -20,7 +21,6 @@ import numpy as np
 from scipy.stats import rankdata
 
 from recollect.config import TrialSettings
-from recollect.sweep.agreement import ENOUGH, NEAR, WITHIN
 
 Powers = tuple[tuple[float, str], ...]
 
@@ -44,7 +44,6 @@ def alone(residual: str) -> Score:
 
 
 FIRST_LAYER = alone("residual_0")
-SHIPPED = Score("residual_0", ((1.0, f"found_{ENOUGH}_{NEAR}"), (-0.5, "residual_0")), WITHIN)
 """What `recollect sweep` picks by."""
 
 REACHES = (1.2, 1.3, 1.5)
@@ -63,6 +62,8 @@ class Target:
     name: str
     traits: dict[str, np.ndarray]
     recovered: np.ndarray
+    twins: np.ndarray = field(default_factory=lambda: np.zeros((0, 2)))
+    """What both trials of each setting recovered: how far anything could be predicted from the settings."""
 
     def rate(self, score: Score) -> np.ndarray:
         product = np.sum([power * self.traits[trait] for power, trait in score.powers], axis=0)
@@ -71,16 +72,27 @@ class Target:
         return np.where(reached, product - product[reached].min() - residual.min() + 1, -residual)
 
     def spearman(self, score: Score) -> float:
-        """With the recovered count; 0 where one of them is constant, since it ranks nothing."""
-        rated, truth = rankdata(self.rate(score)), rankdata(self.recovered)
-        if np.ptp(rated) == 0 or np.ptp(truth) == 0:
-            return 0.0
-        return float(np.corrcoef(rated, truth)[0, 1])
+        """With the recovered count."""
+        return rank_correlation(self.rate(score), self.recovered)
 
     def kept(self, score: Score) -> float:
         """Of what the best trial recovers, the share that the best rated one does; nan where nobody recovers."""
         best = self.recovered.max()
         return float(self.recovered[self.rate(score).argmax()] / best) if best else math.nan
+
+    def repeated(self) -> tuple[float, float]:
+        """Both figures of a score that knows what the other trial of the same settings recovers."""
+        if not len(self.twins) or not self.recovered.max():
+            return math.nan, math.nan
+        one, two = self.twins.T
+        kept = (two[one.argmax()] + one[two.argmax()]) / 2 / self.recovered.max()
+        return rank_correlation(one, two), float(kept)
+
+
+def rank_correlation(rated: np.ndarray, truth: np.ndarray) -> float:
+    """Spearman's; 0 where one of them is constant, since it ranks nothing."""
+    ranks = rankdata(rated), rankdata(truth)
+    return 0.0 if any(np.ptp(rank) == 0 for rank in ranks) else float(np.corrcoef(*ranks)[0, 1])
 
 
 def read_target(path: Path) -> Target:
@@ -93,7 +105,10 @@ def read_target(path: Path) -> Target:
     if len(rows) < 2:
         raise SystemExit(f"'{path}' has {len(rows)} trials to rank; two are needed.")
     sizes = {name: np.log(np.maximum(np.abs([row[name] for row in rows]), 1e-12)) for name in traits}
-    return Target(known["case"], sizes, np.array([row["recovered"] for row in rows], dtype=float))
+    truth = [row.get("recovered") for row in known["trials"]]
+    pairs = zip(truth[::2], truth[1::2], strict=False)  # trials come in pairs of one setting
+    twins = np.array([pair for pair in pairs if None not in pair], dtype=float).reshape(-1, 2)
+    return Target(known["case"], sizes, np.array([row["recovered"] for row in rows], dtype=float), twins)
 
 
 def scores_of(targets: Sequence[Target], most: int) -> list[Score]:
@@ -126,15 +141,15 @@ def chosen(scores: Sequence[Score], merit: np.ndarray, places: Sequence[int]) ->
 
 
 def line(target: Target, score: Score) -> str:
-    """Both figures of a score, of the first layer's residual, and of what is shipped."""
-    rated = [score, FIRST_LAYER, *([SHIPPED] if all(name in target.traits for _, name in SHIPPED.powers) else [])]
-    found = [figure(each) for each in rated for figure in (target.spearman, target.kept)]
+    """Both figures of a score, of the first layer's residual, and of who knows the other trial of the same settings."""
+    found = [figure(each) for each in (score, FIRST_LAYER) for figure in (target.spearman, target.kept)]
+    found += target.repeated()
     figures = "".join(f"{value:>10.2f}" for value in found)
     return f"{target.name:<24}{len(target.recovered):>7}{target.recovered.max():>6.0f}{figures}"
 
 
 HEADINGS = f"{'target':<24}{'trials':>7}{'best':>6}{'Spearman':>10}{'kept':>10}{'residual':>10}{'kept':>10}"
-HEADINGS += f"{'shipped':>10}{'kept':>10}"
+HEADINGS += f"{'again':>10}{'kept':>10}"
 
 
 def report(targets: Sequence[Target], choosing: Sequence[str], most: int, top: int) -> list[str]:

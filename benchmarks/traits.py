@@ -88,7 +88,7 @@ def _seen(problem: Problem, variables: Variables) -> dict[str, Float[Tensor, " T
 
 def restart(heavy: Float[Tensor, "T m ..."]) -> Float[Tensor, " T"]:
     """Trials ``2i`` and ``2i + 1`` have the same settings: how near the nearest candidate of the other one is."""
-    flat = _directions(heavy)
+    flat = directions(heavy)
     other = flat.unflatten(0, (-1, 2)).flip(1).flatten(0, 1)
     return (flat @ other.transpose(1, 2)).amax(dim=2).mean(dim=1)
 
@@ -103,7 +103,7 @@ def from_mean(samples: Float[Tensor, "T m ..."], labels: Int[Tensor, " m"]) -> F
     return rest.square().sum(dim=(1, 2)) / flat.square().sum(dim=(1, 2))
 
 
-def _directions(samples: Float[Tensor, "T m ..."]) -> Float[Tensor, "T m d"]:
+def directions(samples: Float[Tensor, "T m ..."]) -> Float[Tensor, "T m d"]:
     """Their inner products are correlations."""
     flat = samples.flatten(2)
     return F.normalize(flat - flat.mean(dim=2, keepdim=True), dim=2)
@@ -111,7 +111,7 @@ def _directions(samples: Float[Tensor, "T m ..."]) -> Float[Tensor, "T m d"]:
 
 def likeness(samples: Float[Tensor, "T m ..."]) -> dict[str, Float[Tensor, " T"]]:
     """Mean absolute correlation of different candidates, and how many independent ones there are (participation)."""
-    flat = _directions(samples)
+    flat = directions(samples)
     gram = flat @ flat.transpose(1, 2)
     m = gram.shape[1]
     off = gram.abs().sum(dim=(1, 2)) - gram.diagonal(dim1=1, dim2=2).abs().sum(dim=1)

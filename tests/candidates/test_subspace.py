@@ -45,6 +45,21 @@ def test_the_rank_is_that_of_the_signal(rank: int) -> None:
     assert signal_basis(weight, max_rank=2).shape[1] == min(rank, 2)
 
 
+@pytest.mark.parametrize("shape", [(20, 36), (36, 20), (24, 24)])
+def test_directions_are_those_of_the_singular_value_decomposition(shape: tuple[int, int]) -> None:
+    """Signals down to 1e-3 of the strongest; the projection onto them says everything about their span."""
+    rng = torch.Generator().manual_seed(3)
+    left, right = (torch.linalg.qr(torch.randn(size, 5, generator=rng, dtype=torch.float64)).Q for size in shape)
+    strengths = torch.tensor([1.0, 0.3, 0.1, 0.01, 1e-3], dtype=torch.float64)
+    weight = left * strengths @ right.T + 1e-8 * torch.randn(shape, generator=rng, dtype=torch.float64)
+    basis = signal_basis(weight, max_rank=20)
+    expected = torch.linalg.svd(weight, full_matrices=False).Vh[:5]
+    assert basis.shape == (shape[1], 5)
+    assert torch.allclose(basis @ basis.T, expected.T @ expected, atol=1e-9)
+    assert torch.allclose(basis.T @ basis, torch.eye(5, dtype=torch.float64), atol=1e-12)
+    assert torch.allclose((basis.T @ expected.T).abs(), torch.eye(5, dtype=torch.float64), atol=1e-4), "strongest first"
+
+
 def test_the_search_in_the_row_space_is_the_search_in_full_dimension_from_the_same_start() -> None:
     net = low_rank_network(4, noise=0.0)
     full, row = (problem(net, space, box_weight=0.0) for space in ("full", "row"))

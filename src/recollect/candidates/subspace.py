@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn import functional as F
 
 from recollect.core import TrialRng, Variables, per_trial
 from recollect.products import matrix, product, rows
@@ -94,10 +95,22 @@ def signal_basis(weight: Float[Tensor, "h d"], max_rank: int, multiple: int = 1)
     >>> signal_basis(signal, max_rank=10).shape
     torch.Size([80, 1])
     """
-    _, values, directions = torch.linalg.svd(weight.double(), full_matrices=False)
+    values, directions = _singular(weight.double())
     beta = min(weight.shape) / max(weight.shape)
     omega = 0.56 * beta**3 - 0.95 * beta**2 + 1.82 * beta + 1.43
-    noise = torch.maximum(omega * values.median(), 1e-10 * values[0])
+    noise = torch.maximum(omega * values.median(), 1e-7 * values[0])
     above = int((values > noise).sum())
     rank = min(-(-max(above, 1) // multiple) * multiple, max_rank)
-    return directions[:rank].T.to(weight)
+    return torch.linalg.qr(directions[:, :rank]).Q.to(weight)
+
+
+def _singular(weight: Float[Tensor, "h d"]) -> tuple[Float[Tensor, " k"], Float[Tensor, "d k"]]:
+    """Singular values, largest first, and right singular vectors, from the smaller of both products with itself.
+
+    That is many times faster than a singular value decomposition, and knows values down to 1e-8 of the largest: what is
+    smaller is noise to us. Weak directions are not quite orthogonal.
+    """
+    wide = weight.shape[0] < weight.shape[1]
+    squares, vectors = torch.linalg.eigh(weight @ weight.T if wide else weight.T @ weight)
+    vectors = vectors.flip(1)
+    return squares.flip(0).clamp_min(0).sqrt(), F.normalize(weight.T @ vectors, dim=0) if wide else vectors

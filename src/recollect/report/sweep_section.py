@@ -23,7 +23,7 @@ def sweep_section(material: Material) -> Section | None:
     facts = {
         "counts": counts(swept, material.run.summary.get("sampler")),
         "parallel": parallel_plot(swept) if swept.names and swept.of("complete") else None,
-        "headings": ["trial", "outcome", "score", *_confirmed(swept), *swept.names, "steps", *_figure(swept)],
+        "headings": ["trial", "outcome", "score", *swept.names, "steps", *_figure(swept)],
         "rows": [_row(trial, swept) for trial in best_first(swept)[:_ROWS]],
         "left_out": max(0, len(swept.trials) - _ROWS),
     }
@@ -44,19 +44,14 @@ def truth_caption(swept: SweptTrials) -> str:
     matched = swept.matched()
     rho = rank_correlation([trial.score for trial in matched], [float(trial.found or 0) for trial in matched])
     chosen, best = swept.picked(), max(trial.found or 0 for trial in matched)
-    why = "the best score" if swept.believed is None else "a good score that others confirm most"
-    picked = f"Trial {chosen.number}, with {why}, has {chosen.found}; the best trial {best} of {swept.reference_count}."
+    picked = f"Trial {chosen.number}, with the best score, has {chosen.found}"
+    picked += f"; the best trial {best} of {swept.reference_count}."
     ranked = "" if math.isnan(rho) else f" Rank correlation (Spearman): {rho:.2f}; -1 would be a perfect score."
     return f"{picked}{ranked} The data took no part in the search."
 
 
 def _figure(swept: SweptTrials) -> list[str]:
     return [swept.figure] if swept.figure else []
-
-
-def _confirmed(swept: SweptTrials) -> list[str]:
-    """Known of trials with good scores only."""
-    return ["confirmed by others"] if any(trial.confirmed is not None for trial in swept.trials) else []
 
 
 def best_first(swept: SweptTrials) -> list[SweptTrial]:
@@ -66,7 +61,6 @@ def best_first(swept: SweptTrials) -> list[SweptTrial]:
 
 def _row(trial: SweptTrial, swept: SweptTrials) -> list[str]:
     found = ["" if trial.found is None else str(trial.found)] * len(_figure(swept))
-    others = ["" if trial.confirmed is None else f"{trial.confirmed:.1f}"] * len(_confirmed(swept))
     settings = [f"{trial.settings[name]:.4g}" if name in trial.settings else "" for name in swept.names]
     score = "" if math.isnan(trial.score) else f"{trial.score:.4f}"
-    return [str(trial.number), trial.outcome, score, *others, *settings, f"{trial.steps:,}", *found]
+    return [str(trial.number), trial.outcome, score, *settings, f"{trial.steps:,}", *found]

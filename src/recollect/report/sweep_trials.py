@@ -1,7 +1,4 @@
-"""The trials of a sweep as data: ``trials.jsonl``, and what other files know of them.
-
-``trial_matches.json`` says what each recovered, ``agreement.json`` how much of the best others found too.
-"""
+"""The trials of a sweep as data: ``trials.jsonl``, and what ``trial_matches.json`` says that each recovered."""
 
 from __future__ import annotations
 
@@ -30,8 +27,6 @@ class SweptTrial:
     outcome: Outcome
     steps: int
     found: int | None = None
-    confirmed: float | None = None
-    """How many of its candidates others found too; None where nobody looked."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +35,6 @@ class SweptTrials:
     figure: str
     """What ``found`` counts, in words; empty where nothing was matched."""
     reference_count: int
-    believed: int | None = None
-    """The number of the trial that is ranked first; None where nobody chose."""
 
     @property
     def names(self) -> list[str]:
@@ -53,9 +46,8 @@ class SweptTrials:
         return [trial for trial in self.trials if trial.found is not None and math.isfinite(trial.score)]
 
     def picked(self) -> SweptTrial:
-        """The trial that is ranked first, or the one with the best score."""
-        best = min(self.matched(), key=lambda trial: trial.score)
-        return next((trial for trial in self.matched() if trial.number == self.believed), best)
+        """The one with the best score, of those that were matched."""
+        return min(self.matched(), key=lambda trial: (trial.score, trial.number))
 
     def of(self, outcome: Outcome) -> list[SweptTrial]:
         return [trial for trial in self.trials if trial.outcome == outcome]
@@ -66,23 +58,15 @@ def read_trials(folder: Path) -> SweptTrials | None:
     lines = read_lines(folder / "trials.jsonl")
     if not lines:
         return None
-    matched, agreed = (read_object(folder / name) or {} for name in ("trial_matches.json", "agreement.json"))
-    rows = _rows(matched)
+    matched = read_object(folder / "trial_matches.json") or {}
+    listed = matched.get("trials")
+    rows = [row for row in listed if isinstance(row, dict)] if isinstance(listed, list) else []
     figure = next((name for name in FIGURES if any(number(row.get(name)) for row in rows)), None)
     if figure is None and rows:
         figure = "recovered"
     found = {row.get("number"): number(row.get(figure)) for row in rows} if figure is not None else {}
-    confirmed = {row.get("number"): number(row.get("confirmed")) for row in _rows(agreed)}
-    numbered = [(line, line.get("number")) for line in lines]
-    trials = tuple(_trial(line, found.get(place), confirmed.get(place)) for line, place in numbered)
-    count, believed = number(matched.get("reference_count")) or 0, number(agreed.get("best_trial"))
-    return SweptTrials(trials, FIGURES.get(figure or "", ""), int(count), None if believed is None else int(believed))
-
-
-def _rows(record: dict[str, Any]) -> list[dict[str, Any]]:
-    """Those of ``trials``, as far as they are any."""
-    listed = record.get("trials")
-    return [row for row in listed if isinstance(row, dict)] if isinstance(listed, list) else []
+    trials = tuple(_trial(line, found.get(line.get("number"))) for line in lines)
+    return SweptTrials(trials, FIGURES.get(figure or "", ""), int(number(matched.get("reference_count")) or 0))
 
 
 def rank_correlation(x: Sequence[float], y: Sequence[float]) -> float:
@@ -103,7 +87,7 @@ def _ranks(values: np.ndarray) -> np.ndarray:
     return (last - (count - 1) / 2)[place]
 
 
-def _trial(line: dict[str, Any], found: float | None, confirmed: float | None) -> SweptTrial:
+def _trial(line: dict[str, Any], found: float | None) -> SweptTrial:
     settings = line.get("settings")
     known = {str(k): number(v) for k, v in settings.items()} if isinstance(settings, dict) else {}
     score, steps = number(line.get("score")), number(line.get("steps"))
@@ -114,5 +98,4 @@ def _trial(line: dict[str, Any], found: float | None, confirmed: float | None) -
         outcome="diverged" if line.get("diverged") else "pruned" if line.get("pruned") else "complete",
         steps=int(steps or 0),
         found=None if found is None else int(found),
-        confirmed=confirmed,
     )

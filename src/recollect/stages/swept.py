@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,13 +12,11 @@ from recollect.api import Reconstruction
 from recollect.groups import Group
 from recollect.stages.run import Run
 from recollect.stages.searching import save_found
-from recollect.sweep.agreement import ENOUGH, about_as_good, confirmed, rating
 from recollect.sweep.collect import chosen_trials, pooled
 from recollect.sweep.record import Trial
 from recollect.sweep.settings import SweepConfig
 from recollect.symmetries import chosen_group
 
-AGREEMENT = "agreement.json"
 MERGED = "merged.safetensors"
 
 
@@ -30,7 +27,7 @@ def save_swept(run: Run, sweep: SweepConfig, trials: Sequence[Trial]) -> None:
     seconds = sum(trial.seconds for trial in trials)
     save_found(run, run.config.attack, run.folder, found, {"trial": numbers}, seconds)
     group = chosen_group(run.config.match.group, *run.network()).to(found.candidates[:1].to(run.device))
-    best = _write_agreement(run, chosen, found, None if group.trivial else group)
+    best = min(chosen, key=lambda trial: (trial.score, trial.number))
     run.folder.update_summary(
         {
             "trials": len(trials),
@@ -46,25 +43,6 @@ def save_swept(run: Run, sweep: SweepConfig, trials: Sequence[Trial]) -> None:
             "merged": _write_merged(run, found, numbers, None if group.trivial else group),
         }
     )
-
-
-def _write_agreement(run: Run, chosen: Sequence[Trial], found: Reconstruction, group: Group | None) -> Trial:
-    """``agreement.json``: what other trials confirm of those with the best scores. Returns the one to believe.
-
-    Points have no correlation, and few trials nobody to confirm them: there the score decides alone.
-    """
-    best = min(chosen, key=lambda trial: (trial.score, trial.number))
-    if run.config.match.distance != "ncc" or len(chosen) <= ENOUGH:
-        run.folder.remove(AGREEMENT)
-        return best
-    candidates = found.candidates.to(run.device)
-    lines: list[dict[str, Any]] = []
-    for place in about_as_good([trial.score for trial in chosen]):
-        trial, count = chosen[place], confirmed(candidates, place, group)
-        lines.append({"number": trial.number, "confirmed": count, "rating": rating(trial.score, count)})
-    believed = max(lines, key=lambda line: line["rating"])["number"]
-    run.folder.write_json(AGREEMENT, {"best_trial": believed, "trials": lines})
-    return next(trial for trial in chosen if trial.number == believed)
 
 
 def _write_merged(run: Run, found: Reconstruction, numbers: Tensor, group: Group | None) -> int:
