@@ -38,11 +38,11 @@ TARGETS: dict[str, tuple[str, dict[str, Any]]] = {
 
 BY_MOMENTUM = {"lr_x": [0.03, 1.0], "lr_duals": [1e-4, 0.3]}
 BY_ADAM = {"lr_x": [5e-3, 3e-2], "lr_duals": [5e-3, 3e-2], "init_scale": [1e-3, 0.1], "dual_min": [0.05, 0.3]}
-SHORT = {"optimiser": "adam", "adam_betas": [0.9, 0.9], "search": BY_ADAM}
+SHORT = {"optimiser": "adam", "search": BY_ADAM}
 
 SEARCHES: dict[str, dict[str, Any]] = {
     "momentum": {"optimiser": "momentum", "search": BY_MOMENTUM},
-    "Adam (0.9, 0.999)": {"optimiser": "adam", "search": BY_ADAM},
+    "Adam (0.9, 0.999)": SHORT | {"adam_betas": [0.9, 0.999]},
     "Adam (0.9, 0.9)": SHORT,
     "the same, row space": SHORT | {"space": "row"},
     "the same, images": SHORT | {"space": "box"},

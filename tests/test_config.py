@@ -267,6 +267,18 @@ def test_learning_rates_are_drawn_log_uniformly_and_the_floor_uniformly() -> Non
     assert abs(correlation) < 0.1
 
 
+def test_ranges_suit_the_optimiser_where_none_are_given() -> None:
+    def ranges(**given: object) -> SearchConfig | None:
+        return AttackConfig.model_validate({"search": {"trials": 2}} | given).search
+
+    usual, by_adam = ranges(), ranges(optimiser="adam")
+    assert usual == SearchConfig(trials=2)
+    assert by_adam is not None
+    assert by_adam.lr_x == (3e-3, 3e-2)
+    own = ranges(optimiser="adam", search={"trials": 2, "lr_x": [0.1, 0.2]})
+    assert own == by_adam.model_copy(update={"lr_x": (0.1, 0.2)})
+
+
 def test_a_run_folder_gets_the_drawn_settings_in_full() -> None:
     config = Config(seed=3, attack=AttackConfig(search=SearchConfig(trials=5)))
     resolved = with_drawn_trials(config)

@@ -120,7 +120,7 @@ def kkt_settings(findings: Findings, layers: int, plain: bool, box: tuple[float,
     }
     weights = (1.0, *(0.0,) * (layers - 1)) if plain else None
     task = "regression" if findings.task.loss == "a regression loss" else "auto"
-    common = {"method": "kkt", "task": task, "schedule": "cosine", "optimiser": "adam", "adam_betas": (0.9, 0.9)}
+    common = {"method": "kkt", "task": task, "schedule": "cosine", "optimiser": "adam"}
     return common | {"layer_weights": weights, "search": search, **_boxed(box)}
 
 

@@ -34,6 +34,18 @@ UNIFORM = ("dual_min", "smoothing")
 """Settings that are drawn uniformly; the others on a logarithmic scale."""
 
 
+SUITED: dict[str, dict[str, tuple[float, float]]] = {
+    "adam": {
+        "lr_x": (3e-3, 3e-2),
+        "lr_duals": (3e-3, 3e-2),
+        "init_scale": (1e-3, 0.1),
+        "dual_min": (0.05, 0.5),
+        "smoothing": (30.0, 200.0),
+    },
+}
+"""Ranges for optimisers that the usual ones, which are for momentum, do not suit: Adam's rates are sizes of steps."""
+
+
 class SearchConfig(Section):
     """Random settings, drawn anew for each trial: log-uniform, except the last two, which are uniform."""
 
@@ -93,8 +105,10 @@ class AttackConfig(Section):
     """``fp16``: half-precision operands scaled row by row, as accurate as ``tf32``, on GPUs and for plain MLPs."""
     optimiser: Literal["momentum", "adam", "same_gd"] = "momentum"
     momentum: float = Field(default=0.9, ge=0, lt=1)
-    adam_betas: tuple[Share, Share] = (0.9, 0.999)
-    """How much of the running means of gradient and squared gradient ``adam`` keeps from step to step."""
+    adam_betas: tuple[Share, Share] = (0.9, 0.9)
+    """How much of the running means of gradient and squared gradient ``adam`` keeps from step to step.
+
+    A long memory of squares, as (0.9, 0.999) has, finds less: what was important early hardly moves any more."""
     compile: Literal["auto", "on", "off"] = "auto"
     """torch.compile fuses what lies between matrix products; ``auto`` does so where a run is long enough to repay."""
     space: Literal["full", "row", "dip", "box"] = "full"
@@ -130,6 +144,13 @@ class AttackConfig(Section):
     trials: tuple[TrialSettings, ...] = Field(default=(TrialSettings(),), min_length=1)
     search: SearchConfig | None = None
     """Random settings instead of ``trials``; in a run folder they have been drawn and stand in ``trials``."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _ranges_suit_the_optimiser(cls, given: Any) -> Any:
+        if not isinstance(given, dict) or not isinstance(given.get("search"), dict):
+            return given
+        return given | {"search": SUITED.get(str(given.get("optimiser")), {}) | given["search"]}
 
     @property
     def needs_mean(self) -> bool:
