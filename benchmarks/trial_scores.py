@@ -29,8 +29,11 @@ from recollect.problem import split
 from recollect.solve import solve
 from recollect.zoo import build_network, fitted, train
 
-BROAD = {"lr_x": [1e-3, 1.0], "lr_duals": [1e-4, 1.0], "init_scale": [1e-5, 0.1], "dual_min": [0.01, 0.8]}
-BROAD |= {"smoothing": [10.0, 300.0]}
+COMMON = {"init_scale": [1e-5, 0.1], "dual_min": [0.01, 0.8], "smoothing": [10.0, 300.0]}
+BROAD = {
+    "momentum": COMMON | {"lr_x": [1e-3, 1.0], "lr_duals": [1e-4, 1.0]},
+    "adam": COMMON | {"lr_x": [3e-4, 0.3], "lr_duals": [3e-4, 0.3]},
+}
 
 FIRST = {"attack.layer_weights": [1.0, 0.0, 0.0]}
 LARGE: dict[str, Any] = FIRST | {
@@ -49,12 +52,14 @@ TEN = {"data.task": "classes", "training.loss": "cross_entropy", "training.lr": 
 DECAY = {"training.lr": 0.03, "training.epochs": 150_000}
 """Weight decay has had time to act when rate, decay and epochs multiply to 3 or more."""
 KERNELS = {
-    "attack.steps": 5000,
+    "attack.steps": 3000,
     "attack.space": "full",
     "attack.precision": "tf32",
     "attack.layer_weights": None,
     "match.vote_ratio": 1.5,
 }
+ADAM: dict[str, Any] = {"attack.optimiser": "adam", "attack.search": {"trials": 1}}
+"""With the ranges that suit it."""
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "cifar-binary-500": ("haim-cifar10", LARGE),
@@ -74,11 +79,15 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         "buzaglo-regression-l2",
         LARGE | DECAY | CLOTHES | {"data.task": "odd_even", "data.n": 100, "attack.candidates": 300},
     ),
-    "cifar-conv-300": ("buzaglo-conv", LARGE | KERNELS | DECAY | {"data.n": 300, "attack.candidates": 600}),
+    "cifar-conv-100": (
+        "buzaglo-conv",
+        LARGE | KERNELS | {"training.lr": 0.05, "training.epochs": 100_000, "data.n": 100, "attack.candidates": 200},
+    ),
     "small-mnist-20": ("demo", SMALL | {"data.name": "mnist"}),
     "small-fashion-40": ("demo", SMALL | CLOTHES | {"data.n": 40, "match.score": "ncc"}),
     "small-classes-50": ("demo", SMALL | TEN | {"data.name": "mnist", "data.n": 50}),
 }
+CASES |= {f"{name}-adam": (preset, settings | ADAM) for name, (preset, settings) in CASES.items()}
 
 
 def settled(case: str) -> Config:
@@ -99,7 +108,7 @@ def collect(case: str, trials: int, batch: int, device: torch.device) -> dict[st
     last = train(net, data.x, data.y, config.training, config.seed, device)
     trained = time.monotonic() - started
     usual = SearchConfig(trials=1) if config.attack.search is None else config.attack.search
-    ranges = [SearchConfig.model_validate({"trials": trials // 4} | BROAD)]
+    ranges = [SearchConfig.model_validate({"trials": trials // 4} | BROAD[config.attack.optimiser])]
     ranges.append(usual.model_copy(update={"trials": trials // 4}))
     drawn = [each for own in ranges for each in own.draw(config.seed) for _ in range(2)]
     attack = config.attack.model_copy(update={"trials": drawn, "search": None})
@@ -144,7 +153,7 @@ def noise_floor(net: nn.Module) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cases", nargs="+", default=list(CASES))
+    parser.add_argument("--cases", nargs="+", choices=list(CASES), default=list(CASES), metavar="CASE")
     parser.add_argument("--trials", type=int, default=48)
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--device", default="cpu")
