@@ -13,7 +13,7 @@ import typer
 
 from recollect import __version__
 from recollect.cli import app
-from recollect.config import parse_config
+from recollect.config import parse_config, read_run_config
 from recollect.presets import load_preset
 
 Command = Callable[..., Any]
@@ -131,6 +131,24 @@ def test_train_then_attack_what_was_trained(command: Command, tiny: list[str], f
     assert ended.code == 0, ended.err
     name = "candidates.safetensors"
     assert (tmp_path / "attacked" / name).read_bytes() == (finished / name).read_bytes()
+
+
+@pytest.mark.parametrize("words", [("attack",), ("sweep", "--trials", "2")])
+def test_what_is_set_about_data_holds_for_those_that_are_named(
+    command: Command, finished: Path, tiny: list[str], words: tuple[str, ...]
+) -> None:
+    said = ("--data", "sample", "--task", "odd_even", "--n", "8", "--set", "data.holdout_count=30")
+    said += ("--set", "data.mean_group=flip", "--set", "data.n=6")
+    ended = command(words[0], finished, *words[1:], *tiny, *said, "--out", "attacked", "--json")
+    assert ended.code == 0, ended.err
+    config = read_run_config(Path("attacked/config.toml"))
+    assert config.data is not None
+    assert (config.data.name, config.data.n, config.data.holdout_count) == ("sample", 8, 30), "an option comes last"
+    assert config.data.mean_group == "flip"
+    ended = command(
+        "match", "attacked", "--data", "sample", "--task", "odd_even", "--set", "data.holdout_count=20", "--json"
+    )
+    assert json.loads(ended.out)["null_count"] == 20
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")

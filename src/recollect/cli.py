@@ -169,7 +169,8 @@ def attack(
     if config.source is not None and not any(source.values()):
         source = config.source.model_dump()
     known = config.data if preset is None else None  # a preset's data are not those of another network
-    config = updated(config, {"source": source, "data": reference_data(known, data, task, n, holdout)}, "options")
+    sections = {"source": source, "data": reference_data(known, data, task, n, holdout, overrides)}
+    config = updated(config, sections, "options")
     return begin(config, "judged", out, overwrite, dry_run, as_json)
 
 
@@ -244,7 +245,7 @@ def match(
         raise RecollectError(
             "'recollect match' can change match and data alone, the search is done; leave out other --set."
         )
-    config = updated(config, {"data": reference_data(config.data, data, task, n, holdout)}, "options")
+    config = updated(config, {"data": reference_data(config.data, data, task, n, holdout, overrides)}, "options")
     show_experiment(experiments.judge_again(run, config), as_json)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from recollect import experiments, pipeline
 from recollect.config import Config, DataConfig, parse_config, read_config, to_toml
 from recollect.core import RecollectError
 from recollect.experiments import Experiment
+from recollect.overrides import apply_override
 from recollect.presets import load_preset
 from recollect.progress import Narrator
 from recollect.show import show_dry_run, show_experiment
@@ -86,13 +87,25 @@ def _go(run: Experiment) -> None:
 
 
 def reference_data(
-    known: DataConfig | None, data: str | None, task: str | None, n: int | None, holdout: str | None
+    known: DataConfig | None,
+    data: str | None,
+    task: str | None,
+    n: int | None,
+    holdout: str | None,
+    overrides: Sequence[str] | None = None,
 ) -> dict[str, Any] | None:
-    """The data section: what the options name, on top of what is known unless --data says otherwise."""
+    """The data section: what the options name, on top of what is known unless --data says otherwise.
+
+    Whatever --set says about data is said about those of --data too.
+    """
     options = {"task": task, "n": n, "holdout": holdout}
     given = {name: value for name, value in options.items() if value is not None}
     if data is not None:
-        return {"name": data, "task": "binary", **given}
+        named: dict[str, Any] = {"data": {"task": "binary"}}
+        for override in overrides or ():
+            if override.strip().startswith("data."):
+                apply_override(named, override)
+        return named["data"] | {"name": data, **given}
     if known is not None:
         return known.model_dump() | given
     if given:

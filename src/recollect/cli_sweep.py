@@ -120,7 +120,8 @@ def sweep(
     if not trained and config.source is None and config_file is None and preset is None:
         raise RecollectError("name a MODEL to sweep, or --preset or --config to train one, or give --resume RUN.")
     known = None if trained and preset is not None else config.data  # a preset's data are not another network's
-    sections = {"data": reference_data(known, data, task, n, holdout)} | ({"source": source} if trained else {})
+    reference = reference_data(known, data, task, n, holdout, overrides)
+    sections = {"data": reference} | ({"source": source} if trained else {})
     config = updated(config, sections, "options")
     return begin(config, "reproduce" if config.source is None else "judged", out, overwrite, dry_run, as_json)
 
