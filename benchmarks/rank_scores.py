@@ -13,14 +13,14 @@ import argparse
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import combinations, product
 from pathlib import Path
 
 import numpy as np
-from scipy.stats import rankdata
 
 from recollect.config import TrialSettings
+from recollect.report.sweep_trials import rank_correlation
 
 Powers = tuple[tuple[float, str], ...]
 
@@ -62,7 +62,7 @@ class Target:
     name: str
     traits: dict[str, np.ndarray]
     recovered: np.ndarray
-    twins: np.ndarray = field(default_factory=lambda: np.zeros((0, 2)))
+    twins: np.ndarray
     """What both trials of each setting recovered: how far anything could be predicted from the settings."""
 
     def rate(self, score: Score) -> np.ndarray:
@@ -72,8 +72,9 @@ class Target:
         return np.where(reached, product - product[reached].min() - residual.min() + 1, -residual)
 
     def spearman(self, score: Score) -> float:
-        """With the recovered count."""
-        return rank_correlation(self.rate(score), self.recovered)
+        """With the recovered count; 0 where one of them is constant, since it ranks nothing."""
+        found = rank_correlation(self.rate(score).tolist(), self.recovered.tolist())
+        return 0.0 if math.isnan(found) else found
 
     def kept(self, score: Score) -> float:
         """Of what the best trial recovers, the share that the best rated one does; nan where nobody recovers."""
@@ -86,13 +87,7 @@ class Target:
             return math.nan, math.nan
         one, two = self.twins.T
         kept = (two[one.argmax()] + one[two.argmax()]) / 2 / self.recovered.max()
-        return rank_correlation(one, two), float(kept)
-
-
-def rank_correlation(rated: np.ndarray, truth: np.ndarray) -> float:
-    """Spearman's; 0 where one of them is constant, since it ranks nothing."""
-    ranks = rankdata(rated), rankdata(truth)
-    return 0.0 if any(np.ptp(rank) == 0 for rank in ranks) else float(np.corrcoef(*ranks)[0, 1])
+        return rank_correlation(one.tolist(), two.tolist()), float(kept)
 
 
 def read_target(path: Path) -> Target:
@@ -163,7 +158,8 @@ def report(targets: Sequence[Target], choosing: Sequence[str], most: int, top: i
     lines = [f"Chosen on {', '.join(targets[place].name for place in places)}: {best}", ""]
     lines += ["Spearman + kept there, of residuals:", *(f"{means[p]:>8.2f}  {scores[p]}" for p in single[:top])]
     lines += ["of all scores:", *(f"{means[p]:>8.2f}  {scores[p]}" for p in order[:top]), ""]
-    others = [target for target in targets if target.name not in choosing]
+    own, others = ([target for target in targets if (target.name in choosing) == known] for known in (True, False))
+    lines += ["Targets that it was chosen on:", HEADINGS, *(line(target, best) for target in own), ""]
     lines += ["Targets that it was not chosen on:", HEADINGS, *(line(target, best) for target in others), ""]
     lines += ["Each target, with the score chosen on all others:", HEADINGS]
     for place, target in enumerate(targets if len(targets) > 1 else []):

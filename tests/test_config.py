@@ -275,8 +275,8 @@ def test_ranges_suit_the_optimiser_where_none_are_given() -> None:
     assert usual == SearchConfig(trials=2)
     assert by_adam is not None
     assert by_adam.lr_x == (3e-3, 3e-2)
-    own = ranges(optimiser="adam", search={"trials": 2, "lr_x": [0.1, 0.2]})
-    assert own == by_adam.model_copy(update={"lr_x": (0.1, 0.2)})
+    for own in ({"trials": 2, "lr_x": [0.1, 0.2]}, SearchConfig(trials=2, lr_x=(0.1, 0.2))):
+        assert ranges(optimiser="adam", search=own) == by_adam.model_copy(update={"lr_x": (0.1, 0.2)})
 
 
 def test_a_run_folder_gets_the_drawn_settings_in_full() -> None:

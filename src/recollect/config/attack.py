@@ -148,9 +148,12 @@ class AttackConfig(Section):
     @model_validator(mode="before")
     @classmethod
     def _ranges_suit_the_optimiser(cls, given: Any) -> Any:
-        if not isinstance(given, dict) or not isinstance(given.get("search"), dict):
+        search = given.get("search") if isinstance(given, dict) else None
+        if isinstance(search, SearchConfig):
+            search = search.model_dump(exclude_unset=True)
+        if not isinstance(search, dict):
             return given
-        return given | {"search": SUITED.get(str(given.get("optimiser")), {}) | given["search"]}
+        return given | {"search": SUITED.get(str(given.get("optimiser")), {}) | search}
 
     @property
     def needs_mean(self) -> bool:
