@@ -81,6 +81,7 @@ def measure_engine(
     weights = (1.0, *[0.0] * len(case.hidden)) if case.first_layer_alone else None
     attack = AttackConfig.model_validate(
         {"candidates": case.m, "steps": 10**9, "precision": precision, "layer_weights": weights, "compile": "on"}
+        | {"optimiser": "momentum", "schedule": "constant"}
         | {"trials": [settings] * trials, "space": "full" if case.rank is None else "row"}
         | {"memory_limit": memory_limit}
     )

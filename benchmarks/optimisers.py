@@ -58,8 +58,7 @@ def found(config: Config, changes: dict[str, Any], data: TaskData, holdout: Task
     common |= {"layer_weights": [1.0, *[0.0] * (len(config.model.model_dump()["hidden"]))], "precision": "fp32"}
     settings = {f"attack.{key}": value for key, value in (common | changes | {"search": drawn}).items()}
     attack = with_settings(config, settings, "benchmark").attack
-    assert attack.search is not None
-    attack = attack.model_copy(update={"trials": attack.search.draw(0), "search": None})
+    attack = attack.drawn(0)
     started = time.monotonic()
     problem = build_problem(net, tuple(data.x.shape[1:]), attack, 0, torch.device("cpu"), given=Given(mean=data.mean))
     state = solve(problem)

@@ -43,7 +43,7 @@ def alone(residual: str) -> Score:
     return Score(residual, ((-1.0, residual),))
 
 
-FIRST_LAYER = alone("residual_0")
+SHIPPED = alone("residual")
 """What `recollect sweep` picks by."""
 
 REACHES = (1.2, 1.3, 1.5)
@@ -136,8 +136,8 @@ def chosen(scores: Sequence[Score], merit: np.ndarray, places: Sequence[int]) ->
 
 
 def line(target: Target, score: Score) -> str:
-    """Both figures of a score, of the first layer's residual, and of who knows the other trial of the same settings."""
-    found = [figure(each) for each in (score, FIRST_LAYER) for figure in (target.spearman, target.kept)]
+    """Both figures of a score, of the one that ships, and of who knows the other trial of the same settings."""
+    found = [figure(each) for each in (score, SHIPPED) for figure in (target.spearman, target.kept)]
     found += target.repeated()
     figures = "".join(f"{value:>10.2f}" for value in found)
     return f"{target.name:<24}{len(target.recovered):>7}{target.recovered.max():>6.0f}{figures}"

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from recollect.core import Variables
 from recollect.objectives import KKT
 from recollect.problem import Problem, State
-from recollect.sweep.score import layer_residual
+from recollect.sweep.score import first_layer_residual, layer_residual, telling_layer
 
 _SEEN = 256
 """Candidates, those with the largest multipliers, whose likeness is looked at: all pairs of all would be too many."""
@@ -33,6 +33,7 @@ def traits(problem: Problem, state: State) -> dict[str, Float[Tensor, " T"]]:
     """All of them, by name."""
     layers = range(len(problem.target.layers))
     residuals = {f"residual_{place}": layer_residual(problem, state, place) for place in layers}
+    residuals = {"residual": residuals[f"residual_{telling_layer(problem.target)}"]} | residuals
     seen = _seen(problem, state.variables)
     alike = {f"residual_at_{smoothing}": _at(problem, state, smoothing) for smoothing in _SMOOTHINGS}
     return residuals | alike | {"sharp": _sharp(problem, state)} | multipliers(state.variables["duals"]) | seen
@@ -43,7 +44,7 @@ def _at(problem: Problem, state: State, smoothing: float) -> Float[Tensor, " T"]
     objective = problem.objective
     assert isinstance(objective, KKT)
     same = replace(objective, smoothing=torch.full_like(objective.smoothing, smoothing))
-    return layer_residual(replace(problem, objective=same), state, 0)
+    return first_layer_residual(replace(problem, objective=same), state)
 
 
 def _sharp(problem: Problem, state: State) -> Float[Tensor, " T"]:
@@ -52,7 +53,7 @@ def _sharp(problem: Problem, state: State) -> Float[Tensor, " T"]:
     size = x.square().mean(dim=tuple(range(2, x.ndim)), keepdim=True).sqrt()
     noise = torch.randn(x.shape, generator=torch.Generator(x.device).manual_seed(0), device=x.device, dtype=x.dtype)
     moved = replace(state, variables={**state.variables, "x": x + 0.01 * size * noise})
-    return layer_residual(problem, moved, 0) / layer_residual(problem, state, 0)
+    return first_layer_residual(problem, moved) / first_layer_residual(problem, state)
 
 
 def floor(weight: Float[Tensor, "h d"], rank: int) -> float:

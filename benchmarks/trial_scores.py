@@ -58,6 +58,20 @@ KERNELS = {
     "attack.layer_weights": None,
     "match.vote_ratio": 1.5,
 }
+LONG = {"training.lr": 0.05, "training.epochs": 100_000}
+FEW_KERNELS: dict[str, Any] = {
+    "model.kernel": 5,
+    "model.channels": 8,
+    "model.hidden": [200],
+    "training.lr": 0.05,
+    "training.epochs": 30_000,
+    "training.dtype": "float32",
+    "data.task": "odd_even",
+    "data.n": 50,
+    "attack.candidates": 100,
+    "attack.steps": 1000,
+    "attack.precision": "fp32",
+}
 ADAM: dict[str, Any] = {"attack.optimiser": "adam", "attack.search": {"trials": 1}}
 """With the ranges that suit it."""
 
@@ -79,10 +93,14 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         "buzaglo-regression-l2",
         LARGE | DECAY | CLOTHES | {"data.task": "odd_even", "data.n": 100, "attack.candidates": 300},
     ),
-    "cifar-conv-100": (
+    "cifar-conv-100": ("buzaglo-conv", LARGE | KERNELS | LONG | {"data.n": 100, "attack.candidates": 200}),
+    "cifar-conv-200": ("buzaglo-conv", LARGE | KERNELS | LONG | {"data.n": 200, "attack.candidates": 400}),
+    "mnist-conv-100": (
         "buzaglo-conv",
-        LARGE | KERNELS | {"training.lr": 0.05, "training.epochs": 100_000, "data.n": 100, "attack.candidates": 200},
+        LARGE | KERNELS | LONG | DIGITS | {"data.task": "odd_even", "data.n": 100, "attack.candidates": 200},
     ),
+    "small-conv-digits-50": ("buzaglo-conv", KERNELS | FEW_KERNELS | DIGITS),
+    "small-conv-clothes-50": ("buzaglo-conv", KERNELS | FEW_KERNELS | CLOTHES | {"model.kernel": 3}),
     "small-mnist-20": ("demo", SMALL | {"data.name": "mnist"}),
     "small-fashion-40": ("demo", SMALL | CLOTHES | {"data.n": 40, "match.score": "ncc"}),
     "small-classes-50": ("demo", SMALL | TEN | {"data.name": "mnist", "data.n": 50}),

@@ -134,6 +134,16 @@ def test_train_then_attack_what_was_trained(command: Command, tiny: list[str], f
 
 
 @pytest.mark.parametrize("words", [("attack",), ("sweep", "--trials", "2")])
+def test_what_is_set_about_data_that_nobody_named_is_refused(
+    command: Command, finished: Path, words: tuple[str, ...]
+) -> None:
+    ended = command(words[0], finished, *words[1:], "--set", "data.centred=false", "--out", "attacked")
+    assert ended.code == 2
+    assert "--set data.centred=false says more about --data, which is not there" in ended.err
+    assert not Path("attacked").exists()
+
+
+@pytest.mark.parametrize("words", [("attack",), ("sweep", "--trials", "2")])
 def test_what_is_set_about_data_holds_for_those_that_are_named(
     command: Command, finished: Path, tiny: list[str], words: tuple[str, ...]
 ) -> None:
@@ -176,6 +186,11 @@ def test_a_gpu_that_is_not_there(command: Command, finished: Path, device: str, 
         (["demo", "--set", "data.task=odd"], "there is no task 'odd'"),
         (["demo", "--set", "model.outputs=2"], "model.outputs = 2, but the loss 'logistic' on this task needs 1"),
         (["demo", "--set", "model.hidden=[100000000000]"], "there is not enough memory"),
+        (["demo", "--set", "match.ssim_window=31"], "SSIM window 31 does not fit images of 28 x 28 pixels"),
+        (["demo", "--set", "match.group=permutations:0"], "there is no group 'permutations:0'"),
+        (["reproduce", "circle-2d", "--set", "match.group=flip"], "cannot be mirrored"),
+        (["demo", "--set", "attack.asymmetry.weight=1"], "attack.asymmetry.weight works against a symmetry"),
+        (["demo", "--set", "attack.asymmetry.init=2"], "attack.asymmetry.init works against a symmetry"),
         (["demo", "--device", "tpu"], "there is no device 'tpu'; use auto, cpu, cuda, cuda:N"),
         (["demo", "--device", "meta"], "device 'meta' is not supported"),
         (["demo", "--device", ""], "there is no device ''"),
@@ -184,7 +199,7 @@ def test_a_gpu_that_is_not_there(command: Command, finished: Path, device: str, 
         (["demo", "--out", "thesis/thesis.tex"], "is a file; choose another folder with --out"),
         (["train", "--config", "absent.toml"], "cannot read the configuration 'absent.toml'"),
         (["train", "--config", "thesis", "--preset", "demo"], "give --config or --preset, not both"),
-        (["train"], "no data were named; give them with --data, or as [data] in the configuration"),
+        (["train"], "no data were named; give --set data.name=NAME, or [data] in the configuration"),
         (["attack"], "an existing network is given by a folder, or by module, weights and sample_shape"),
         (["attack", "thesis"], "holds no network (no model.json)"),
         (["attack", "thesis", "--module", "a:b"], "two networks were named"),
@@ -222,6 +237,8 @@ def test_a_mistyped_command_is_explained(command: Command, words: list[str]) -> 
         (["demo", "--overwrite"], "--overwrite"),
         (["train", "--preset", "demo"], "--preset"),
         (["attack", "--data", "sample"], "--data"),
+        (["attack", "--data", ""], "--data"),
+        (["attack", "--n", "0"], "--n"),
         (["attack", "model"], "MODEL"),
     ],
 )

@@ -26,12 +26,14 @@ from recollect.config import (
     updated,
     with_drawn_trials,
 )
+from recollect.config.attack import SUITED
 from recollect.core import RecollectError
 from recollect.overrides import apply_override
 from recollect.zoo import ConvArchitecture, MLPArchitecture
 
 POSITIVE = st.floats(1e-6, 1e6)
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r"), max_size=12)
+FOLDERS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r./\\"), min_size=1, max_size=12)
 TRIALS = st.builds(
     TrialSettings, lr_x=POSITIVE, lr_duals=POSITIVE, init_scale=POSITIVE, dual_min=POSITIVE, smoothing=POSITIVE
 )
@@ -59,7 +61,7 @@ CONFIGS = st.builds(
     source=st.none() | st.builds(SourceConfig, folder=st.none() | TEXT, sample_shape=st.none() | st.just((1, 28, 28))),
     model=MODELS,
     attack=ATTACKS,
-    baselines=st.dictionaries(TEXT, ATTACKS, max_size=2),
+    baselines=st.dictionaries(FOLDERS, ATTACKS, max_size=2),
     match=st.builds(MatchConfig, quantile=st.floats(0.01, 0.99), scaling=st.sampled_from(["stretch", "clamp"])),
 )
 
@@ -156,6 +158,16 @@ def test_a_value_never_brings_other_keys_along(text: str) -> None:
         ("attack.momentum=1", "attack.momentum: input should be less than 1"),
         ("attack.momentum=nan", "attack.momentum"),
         ("attack.trials=[]", "attack.trials"),
+        ("attack.box=[1, -1]", "attack.box: give two finite numbers, the smaller one first"),
+        ("attack.box=[nan, 1]", "attack.box: give two finite numbers, the smaller one first"),
+        ("attack.box_weight=inf", "attack.box_weight"),
+        ("attack.layer_weights=[1, -1]", "attack.layer_weights.1: input should be greater than or equal to 0"),
+        ("attack.layer_weights=[1, nan]", "attack.layer_weights.1"),
+        ("match.ssim_window=4", "match.ssim_window: a window has a middle; choose an odd number such as 3"),
+        ("match.radius=inf", "match.radius"),
+        ("match.vote_ratio=inf", "match.vote_ratio"),
+        ('baselines={"../up"={method="weights"}}', "the name '../up' is that of a folder as well"),
+        ('baselines={"a/b"={method="weights"}}', "the name 'a/b' is that of a folder as well"),
         ("attack.trials.0.lr_x=-1", "attack.trials.0.lr_x: input should be greater than 0"),
         ("attack.trials.0.lr_x=inf", "attack.trials.0.lr_x"),
         ("attack.trials.1.lr_x=1", "'1' must be a position from 0 to 0"),
@@ -271,8 +283,9 @@ def test_ranges_suit_the_optimiser_where_none_are_given() -> None:
     def ranges(**given: object) -> SearchConfig | None:
         return AttackConfig.model_validate({"search": {"trials": 2}} | given).search
 
-    usual, by_adam = ranges(), ranges(optimiser="adam")
+    usual, by_adam = ranges(optimiser="momentum"), ranges(optimiser="adam")
     assert usual == SearchConfig(trials=2)
+    assert ranges() == by_adam
     assert by_adam is not None
     assert by_adam.lr_x == (3e-3, 3e-2)
     for own in ({"trials": 2, "lr_x": [0.1, 0.2]}, SearchConfig(trials=2, lr_x=(0.1, 0.2))):
@@ -280,8 +293,21 @@ def test_ranges_suit_the_optimiser_where_none_are_given() -> None:
 
 
 def test_a_run_folder_gets_the_drawn_settings_in_full() -> None:
-    config = Config(seed=3, attack=AttackConfig(search=SearchConfig(trials=5)))
+    config = Config(seed=3, attack=AttackConfig(optimiser="momentum", search=SearchConfig(trials=5)))
     resolved = with_drawn_trials(config)
     assert resolved.attack.search is None
     assert resolved.attack.trials == SearchConfig(trials=5).draw(3)
     assert with_drawn_trials(resolved) == resolved
+
+
+def test_settings_of_a_trial_that_are_left_out_suit_the_optimiser() -> None:
+    assert AttackConfig(optimiser="momentum").trials == (TrialSettings(),)
+    (by_adam,) = AttackConfig(optimiser="adam").trials
+    assert AttackConfig().trials == (by_adam,)
+    for name, (low, high) in SUITED["adam"][1].items():
+        assert low <= getattr(by_adam, name) <= high
+    for own in (TrialSettings(lr_x=0.5), {"lr_x": 0.5}):
+        (filled,) = AttackConfig.model_validate({"trials": [own]}).trials
+        assert filled == by_adam.model_copy(update={"lr_x": 0.5})
+    whole = TrialSettings(lr_x=0.5, lr_duals=0.5, init_scale=0.5, dual_min=0.5, smoothing=5.0)
+    assert AttackConfig(trials=(whole,)).trials == (whole,)

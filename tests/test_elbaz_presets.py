@@ -99,3 +99,14 @@ def test_a_small_version_runs_to_its_report(command: Callable[..., Any], tmp_pat
     for baseline in load_preset(name).baselines:
         summary = json.loads((orbitope.parent / "baselines" / baseline / "summary.json").read_text())
         assert summary["reference_count"] in (4, 6)
+
+
+@pytest.mark.usefixtures("digits")
+def test_a_network_with_a_group_is_checked_and_audited_with_the_data_of_its_run(command: Callable[..., Any]) -> None:
+    """The mean that it saw is averaged over its group, which its run folder knows."""
+    options = [word for key, value in small().items() for word in ("--set", f"{key}={value}")]
+    assert command("train", "--preset", "elbaz-mnist-flip-n50", *options, "--out", "run").code == 0
+    assert command("check", "run", "--json").code == 0
+    shown = command("audit", "run", "--budget", "30s", "--dry-run", "--json")
+    assert shown.code == 0, shown.err
+    assert json.loads(shown.out)["config"]["data"]["mean_group"] == "flip"

@@ -207,6 +207,16 @@ def test_killed_training_goes_on_with_the_same_bits(
     assert all(torch.equal(found[name], value) for name, value in expected.items())
 
 
+@pytest.mark.usefixtures("place")
+def test_what_was_trained_on_images_as_they_are_is_checked_and_attacked_so(command: Command, finished: Path) -> None:
+    found, kept = (json.loads(command("check", finished, *words, "--json").out) for words in ((), ("--keep-mean",)))
+    assert found["margins"] == kept["margins"]
+    options = ("--data", "train.npz", "--task", "classes", "--n", "12", "--out", "own", "--device", "cpu")
+    sizes = ("--set", "attack.candidates=6", "--set", "attack.steps=2")
+    assert command("attack", finished, *options, *sizes).code == 0
+    assert not read_run_config(Path("own/config.toml")).centred
+
+
 @pytest.mark.parametrize(("layer", "size"), [(None, 9), ("2", 12)])
 def test_a_classifier_of_ones_own(command: Command, place: Path, layer: str | None, size: int) -> None:
     """Its features are found, or named; without batch norm and on data of one's own."""

@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
+from torch import Tensor, nn
 
 from recollect.core import RecollectError
 from recollect.groups import Group, own_group
@@ -230,3 +230,23 @@ def test_the_group_of_a_network() -> None:
     assert chosen_group("trivial", net, (4,)).size == 1
     with pytest.raises(RecollectError, match=r"acts on samples of shape \[4\]"):
         group_of(net, (2, 2))
+
+
+def test_matrices_act_on_samples_in_their_own_precision() -> None:
+    quarter = torch.tensor([[0.0, -1.0], [1.0, 0.0]], dtype=torch.float64)
+    turns = own_group([torch.linalg.matrix_power(quarter, k) for k in range(4)], (2,))
+    x = torch.rand(5, 2)
+    assert turns.orbit(x).dtype == torch.float32
+    assert torch.allclose(turns.orbit_average(x), torch.zeros(5, 2), atol=1e-6)
+    assert turns.stabiliser(x)[:, 0].all()
+    assert torch.allclose(turns.pull_back(turns.orbit(x)), 4 * x, atol=1e-6)
+    assert torch.allclose(turns.move_back(turns.move(x, torch.arange(5) % 4), torch.arange(5) % 4), x, atol=1e-6)
+
+
+def test_a_network_may_name_its_group() -> None:
+    net = nn.Linear(4, 1)
+    net.group = "flip"  # pyright: ignore[reportAttributeAccessIssue, reportArgumentType]
+    assert group_of(net, (1, 2, 2)).name == "flip"
+    net.group = "flipp"  # pyright: ignore[reportAttributeAccessIssue, reportArgumentType]
+    with pytest.raises(RecollectError, match="did you mean 'flip'"):
+        group_of(net, (1, 2, 2))

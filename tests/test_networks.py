@@ -15,9 +15,17 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 from torch import nn
 
-from recollect.config import SourceConfig
+from recollect.config import Config, DataConfig, SourceConfig
 from recollect.core import RecollectError
-from recollect.networks import NetworkFacts, load_network, load_source, load_weights, read_weights, save_network
+from recollect.networks import (
+    NetworkFacts,
+    load_given,
+    load_network,
+    load_source,
+    load_weights,
+    read_weights,
+    save_network,
+)
 from recollect.runs import RunFolder
 from recollect.zoo import ConvArchitecture, MLPArchitecture, build_network
 
@@ -51,6 +59,8 @@ def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "def talkative(): raise ValueError('line\\nafter line')\n"
         "def half(): return make().half()\n"
         "def pairs(): return Pair()\n"
+        "def pooled():\n"
+        "    return nn.Sequential(nn.Conv2d(1, 2, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2, 1))\n"
         "class Pair(nn.Linear):\n"
         "    def __init__(self): super().__init__(6, 1)\n"
         "    def forward(self, x): return super().forward(x), x\n"
@@ -203,6 +213,16 @@ def test_weights_keep_their_precision() -> None:
     assert all(torch.equal(value, state[name]) for name, value in net.state_dict().items())
 
 
+def test_counts_of_batches_may_be_missing() -> None:
+    net = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
+    state = {name: value + 1 for name, value in net.state_dict().items() if not name.endswith("num_batches_tracked")}
+    load_weights(net, state, "w.pt")
+    assert all(torch.equal(net.state_dict()[name], value) for name, value in state.items())
+    del state["1.running_mean"]
+    with pytest.raises(RecollectError, match=r"'1\.running_mean' is missing there"):
+        load_weights(net, state, "w.pt")
+
+
 @pytest.mark.parametrize("save", [torch.save, save_file])
 def test_an_own_network_gets_its_weights_and_is_evaluated_without_dropout(code: Path, save) -> None:
     sys.path.insert(0, str(code))
@@ -281,3 +301,13 @@ def test_shape_and_precision_are_found_out(code: Path) -> None:
     assert not net.training
     with pytest.raises(RecollectError, match=r"cannot be evaluated and differentiated on inputs of shape \[7\]"):
         load_source(SourceConfig(module="own_networks:half", sample_shape=(7,)))
+
+
+def test_the_shape_comes_from_the_data_unless_it_is_declared(code: Path) -> None:
+    pooled = SourceConfig(module="own_networks:pooled")
+    with pytest.raises(RecollectError, match="does not tell the size of an input"):
+        load_given(Config(source=pooled))
+    sample = DataConfig(name="sample", task="odd_even", n=20)
+    assert load_given(Config(source=pooled, data=sample))[1] == (1, 28, 28)
+    declared = pooled.model_copy(update={"sample_shape": (1, 9, 9)})
+    assert load_given(Config(source=declared, data=sample))[1] == (1, 9, 9)

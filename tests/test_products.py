@@ -40,9 +40,10 @@ def test_scales_are_powers_of_two_and_round_nothing() -> None:
     assert torch.equal(rows(left, half=True).values, left)
 
 
-def test_sums_over_candidates_of_different_sizes() -> None:
-    sizes = 10.0 ** torch.linspace(-6, 3, 40)
-    delta, a = draw(2, 40, 8, seed=0) * sizes[None, :, None], draw(2, 40, 6, seed=1) * sizes.flip(0)[None, :, None]
+@pytest.mark.parametrize("widths", [(8, 6), (6, 8)])
+def test_sums_over_candidates_of_different_sizes(widths: tuple[int, int]) -> None:
+    sizes = (10.0 ** torch.linspace(-6, 3, 40)).unsqueeze(-1)
+    delta, a = draw(2, 40, widths[0], seed=0) * sizes, draw(2, 40, widths[1], seed=1) * sizes.flip(0)
     found = summed(rows(delta, half=True), rows(a, half=True))
     wanted = delta.double().mT @ a.double()
     assert float((found - wanted).norm() / wanted.norm()) < 2 * HALF_STEP

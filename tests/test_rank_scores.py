@@ -11,19 +11,19 @@ from typing import Any
 import numpy as np
 import pytest
 from benchmarks import rank_scores
-from benchmarks.rank_scores import FIRST_LAYER, Score, chosen, merits, read_target, report, scores_of
+from benchmarks.rank_scores import SHIPPED, Score, chosen, merits, read_target, report, scores_of
 from scipy.stats import spearmanr
 
-PRODUCT = Score("residual_0", ((-1.0, "residual_0"), (0.3, "smooth")))
-REACHING = Score("residual_0", ((1.0, "found_2_0.7"), (-0.5, "residual_0")), 1.2)
+PRODUCT = Score("residual", ((-1.0, "residual"), (0.3, "smooth")))
+REACHING = Score("residual", ((1.0, "found_2_0.7"), (-0.5, "residual")), 1.2)
 
 
 def rows_of(seed: int, trials: int = 40) -> list[dict[str, Any]]:
     """Recovered counts that follow a residual and a smoothness."""
     rng = np.random.default_rng(seed)
-    names = ("residual_0", "residual_1", "smooth", "alike", "size")
+    names = ("residual", "residual_1", "smooth", "alike", "size")
     values = {name: (1 + rng.permutation(trials)) / trials for name in names}
-    truth = np.round(50 * values["smooth"] ** 0.3 / values["residual_0"]).astype(int)
+    truth = np.round(50 * values["smooth"] ** 0.3 / values["residual"]).astype(int)
     return [
         {"trial": place, "lr_x": 0.1, "smoothing": 9.0, "diverged": False, "recovered": int(truth[place])}
         | {name: float(value[place]) for name, value in values.items()}
@@ -44,17 +44,17 @@ def test_the_product_that_the_truth_follows_is_chosen(tmp_path: Path) -> None:
     assert chosen(scores, merits(scores, targets), [0, 1]) == PRODUCT
     assert all(target.spearman(PRODUCT) > 0.99 for target in targets)
     assert all(target.kept(PRODUCT) == 1 for target in targets)
-    assert all(0.3 < target.spearman(FIRST_LAYER) < 0.97 for target in targets)
+    assert all(0.3 < target.spearman(SHIPPED) < 0.97 for target in targets)
 
 
 def test_figures_are_those_of_scipy(tmp_path: Path) -> None:
     rows = rows_of(7)
     target = read_target(write(tmp_path, "one", rows))
     truth = [row["recovered"] for row in rows]
-    expected = spearmanr([-row["residual_0"] for row in rows], truth).statistic
-    assert target.spearman(FIRST_LAYER) == pytest.approx(expected)
-    picked = min(rows, key=lambda row: row["residual_0"])["recovered"]
-    assert target.kept(FIRST_LAYER) == pytest.approx(picked / max(truth))
+    expected = spearmanr([-row["residual"] for row in rows], truth).statistic
+    assert target.spearman(SHIPPED) == pytest.approx(expected)
+    picked = min(rows, key=lambda row: row["residual"])["recovered"]
+    assert target.kept(SHIPPED) == pytest.approx(picked / max(truth))
 
 
 def test_two_trials_of_one_setting_say_what_chance_leaves(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_choosing_and_reporting_targets_are_kept_apart(
     monkeypatch.setattr(sys, "argv", words)
     rank_scores.main()
     first, _, rest = capsys.readouterr().out.partition("Targets that it was not chosen on")
-    assert "Chosen on target-0, target-1: residual_0^-1 smooth^0.3" in first
+    assert "Chosen on target-0, target-1: residual^-1 smooth^0.3" in first
     reported, _, each = rest.partition("Each target")
     assert [line.split()[0] for line in reported.splitlines() if line.startswith("target-")] == ["target-2"]
     assert [line.split()[0] for line in each.splitlines() if line.startswith("target-")] == [
@@ -108,7 +108,7 @@ def test_a_target_left_out_has_no_say(tmp_path: Path) -> None:
     targets.append(read_target(write(tmp_path, "other", other)))
     last = report(targets, ["target-0"], most=1, top=2)[-1]
     assert last.startswith("other")
-    assert last.endswith("residual_0^-1 smooth^0.3")
+    assert last.endswith("residual^-1 smooth^0.3")
 
 
 def test_within_reach_of_the_smallest_residual_others_decide(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_within_reach_of_the_smallest_residual_others_decide(tmp_path: Path) -> 
     residual = np.concatenate([rng.uniform(0.2, 0.239, 12), rng.uniform(0.3, 0.9, 20)])
     found = rng.permutation(32) + 1.0
     rows = [
-        {"diverged": False, "residual_0": r, "found_2_0.7": f, "recovered": int(100 * f / r**0.5) if r < 0.24 else 0}
+        {"diverged": False, "residual": r, "found_2_0.7": f, "recovered": int(100 * f / r**0.5) if r < 0.24 else 0}
         for r, f in zip(residual, found, strict=True)
     ]
     target = read_target(write(tmp_path, "one", rows))

@@ -24,7 +24,8 @@ ASLEEP = TrialSettings(lr_x=1e-14, lr_duals=1e-14, init_scale=0.5, dual_min=0.3,
 
 
 def problem(*trials: TrialSettings, steps: int = 30, **changes) -> Problem:
-    attack = AttackConfig(candidates=6, steps=steps, precision="fp64", trials=trials, **changes)
+    chosen = {"optimiser": "momentum", "schedule": "constant"} | changes
+    attack = AttackConfig(candidates=6, steps=steps, precision="fp64", trials=trials, **chosen)
     return build_problem(chain((12, 7, 5, 1), (True, False, False)), SAMPLE_SHAPE, attack, seed=0, device=CPU)
 
 

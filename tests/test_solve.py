@@ -12,8 +12,9 @@ from torch import nn
 
 from recollect import problem as problem_module
 from recollect import stepping
+from recollect.api import attack
 from recollect.build import build_problem, build_problems
-from recollect.config import AttackConfig, TrialSettings
+from recollect.config import AttackConfig, SearchConfig, TrialSettings
 from recollect.core import TrialRng
 from recollect.objectives import KKT
 from recollect.problem import Problem, initial_state, losses
@@ -26,7 +27,9 @@ HOPELESS = TrialSettings(lr_x=1e12, lr_duals=1e12, init_scale=1.0, dual_min=0.3,
 
 
 def problem(*trials: TrialSettings, steps: int = 30, net: nn.Module | None = None, **changes) -> Problem:
-    attack = AttackConfig(candidates=6, steps=steps, precision="fp64", trials=trials, **changes)
+    """By momentum, as published: it diverges where Adam does not."""
+    chosen = {"optimiser": "momentum", "schedule": "constant"} | changes
+    attack = AttackConfig(candidates=6, steps=steps, precision="fp64", trials=trials, **chosen)
     network = chain((12, 7, 5, 1), (True, False, False)) if net is None else net
     return build_problem(network, SAMPLE_SHAPE, attack, seed=0, device=CPU)
 
@@ -207,7 +210,8 @@ def test_out_of_memory_with_the_smallest_chunk_is_an_error(monkeypatch: pytest.M
 @pytest.mark.parametrize("parts", [2, 3, 5])
 def test_trials_spread_over_devices_are_the_trials_of_one(parts: int) -> None:
     net = chain((12, 7, 5, 1), (True, False, False))
-    attack = AttackConfig(candidates=6, steps=30, precision="fp64", trials=(GOOD, HOPELESS, OTHER))
+    trials = (GOOD, HOPELESS, OTHER)
+    attack = AttackConfig(candidates=6, steps=30, precision="fp64", trials=trials, optimiser="momentum")
     expected = solve(build_problem(net, SAMPLE_SHAPE, attack, seed=0, device=CPU))
     spread = build_problems(net, SAMPLE_SHAPE, attack, seed=0, devices=[CPU] * parts)
     assert len(spread) == min(parts, 3)
@@ -228,3 +232,11 @@ def test_trials_spread_over_devices_are_the_trials_of_one(parts: int) -> None:
     rest = solve(spread, state=seen[0].state)
     for name, value in found.variables.items():
         assert torch.equal(rest.variables[name], value)
+
+
+def test_the_library_draws_the_trials_that_are_searched_for() -> None:
+    net, search = nn.Linear(4, 1), SearchConfig(trials=3)
+    drawn = attack(net, (4,), AttackConfig(candidates=2, steps=1, search=search), seed=5, device="cpu")
+    stated = AttackConfig(candidates=2, steps=1, trials=tuple(AttackConfig(search=search).drawn(5).trials))
+    assert drawn.candidates.shape == (3, 2, 4)
+    assert torch.equal(drawn.candidates, attack(net, (4,), stated, seed=5, device="cpu").candidates)

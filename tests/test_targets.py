@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from recollect.api import attack
+from recollect.config import AttackConfig
 from recollect.core import RecollectError
 from recollect.objectives.kkt import parameter_weights
-from recollect.targets import MLPTarget, ModuleTarget, as_target
+from recollect.targets import ClassifierTarget, MLPTarget, ModuleTarget, as_target
 from recollect.targets.smooth_relu import smooth_relu
 
 
@@ -117,3 +121,86 @@ def test_a_network_that_fails_by_itself_says_so() -> None:
     target = ModuleTarget(Branching(nn.Linear(7, 1)), (4,))
     with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
         target.linearise(torch.zeros(2, 5, 4), torch.ones(2))
+
+
+class Attending(nn.Module):
+    """Rows of an image attend to one another, by PyTorch's attention or by the same written out."""
+
+    def __init__(self, by_hand: bool = False) -> None:
+        super().__init__()
+        self.attention, self.last, self.by_hand = (
+            nn.MultiheadAttention(6, 1, batch_first=True),
+            nn.Linear(6, 3),
+            by_hand,
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.by_hand:
+            return self.last(self.attention(x, x, x, need_weights=False)[0].mean(1))
+        assert self.attention.in_proj_weight is not None
+        q, k, v = nn.functional.linear(x, self.attention.in_proj_weight, self.attention.in_proj_bias).chunk(3, dim=-1)
+        mixed = torch.softmax(q @ k.mT / math.sqrt(6), dim=-1) @ v
+        return self.last(self.attention.out_proj(mixed).mean(1))
+
+
+@pytest.mark.parametrize("recompute", [False, True])
+def test_attention_is_differentiated_twice(recompute: bool) -> None:
+    torch.manual_seed(0)
+    fused, by_hand = Attending().double(), Attending(by_hand=True).double()
+    by_hand.load_state_dict(fused.state_dict())
+    x, smoothing = torch.randn(2, 3, 5, 6, dtype=torch.float64), torch.ones(2, dtype=torch.float64)
+    found = []
+    for net in (fused, by_hand):
+        target = ModuleTarget(net, (5, 6), recompute=recompute)
+        outputs, pullback = target.linearise(x, smoothing)
+        found.append((outputs.detach(), *pullback(outputs.detach()).adjoint(dict.fromkeys(target.params, 1.0))))
+        assert target._vectorised
+    for of_fused, written_out in zip(*found, strict=True):
+        torch.testing.assert_close(of_fused, written_out)
+
+
+def test_the_gradient_of_a_loss_passes_through_attention() -> None:
+    torch.manual_seed(0)
+    fused, by_hand = Attending().double(), Attending(by_hand=True).double()
+    by_hand.load_state_dict(fused.state_dict())
+    labels, found = torch.tensor([[0, 1, 2]]), []
+    for net in (fused, by_hand):
+        x = torch.ones(1, 3, 5, 6, dtype=torch.float64).cumsum(dim=-1).requires_grad_()
+        ClassifierTarget(net, (5, 6), "last").loss_gradients(x, labels).square().sum().backward()
+        found.append(x.grad)
+    torch.testing.assert_close(*found)
+
+
+def test_a_network_with_attention_can_be_attacked() -> None:
+    class Encoder(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.encoder, self.last = nn.TransformerEncoderLayer(28, 2, 32, batch_first=True), nn.Linear(28, 10)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.last(self.encoder(x.squeeze(1)).mean(1))
+
+    found = attack(Encoder(), (1, 28, 28), AttackConfig(candidates=4, steps=3), device="cpu")
+    assert bool(found.candidates.isfinite().all())
+
+
+def test_a_network_that_cannot_be_differentiated_twice_is_refused_in_a_sentence() -> None:
+    class Distances(nn.Linear):
+        def forward(self, input: Tensor) -> Tensor:
+            return torch.cdist(input, self.weight, p=1.5)
+
+    outputs, pullback = ModuleTarget(Distances(4, 2, bias=False), (4,)).linearise(torch.rand(2, 3, 4), torch.ones(2))
+    with pytest.raises(RecollectError, match="cannot be differentiated twice, which this attack needs"):
+        pullback(torch.ones_like(outputs)).adjoint({"weight": 1.0})
+
+
+def test_recomputed_activations_are_those_of_evaluation_mode() -> None:
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.Tanh(), nn.Dropout(), nn.Linear(3, 1)).train()
+    x, found = torch.rand(2, 5, 4), []
+    for recompute in (False, True):
+        target = ModuleTarget(net, (4,), recompute=recompute)
+        outputs, pullback = target.linearise(x, torch.ones(2))
+        found.append(pullback(torch.ones_like(outputs)).combined)
+    torch.testing.assert_close(found[1], found[0])
+    assert all(part.training for part in net.modules())

@@ -54,8 +54,10 @@ def attack(
     >>> found = attack(net, (1, 2, 2), AttackConfig(candidates=6, steps=10), device="cpu")
     >>> found.candidates.shape
     torch.Size([1, 6, 1, 2, 2])
+
+    Trials of ``config.search`` are drawn from its ranges, by the seed.
     """
-    config = AttackConfig() if config is None else config
+    config = (AttackConfig() if config is None else config).drawn(seed)
     if config.method == "weights":
         return weight_rows(net, sample_shape)
     parts = build_problems(net, sample_shape, config, seed, resolve_devices(device), given=Given(mean=mean))

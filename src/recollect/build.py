@@ -15,7 +15,7 @@ from recollect.build_parts import SPACES, Search, Settings, attacked, optimiser_
 from recollect.config import AttackConfig
 from recollect.core import Objective, RecollectError, Target, TrialRng
 from recollect.given import NOTHING, Given
-from recollect.memory import AtOnce, footprint_of, within
+from recollect.memory import AtOnce, Footprint, footprint_of, within
 from recollect.objectives import KKT, ActivationMaximisation
 from recollect.objectives.cotangents import TASKS, Task, balanced_labels
 from recollect.objectives.kkt import parameter_weights
@@ -99,12 +99,14 @@ def build_problem(
     search = Search.of(net, sample_shape, attack, rng, half, given)
     candidates, target = SPACES[attack.space](search, target)
     compiled = _worth_compiling(attack, target)
-    at_once = _at_once(attack, target, half, compiled and device.type == "cuda")
+    optimiser = optimiser_for(search, candidates)
+    footprint = footprint_of(dtype.itemsize, half, compiled and device.type == "cuda", optimiser.copies)
+    at_once = _at_once(attack, target, footprint)
     return Problem(
         target=target,
         objective=OBJECTIVES[attack.method](attack, search.settings, task, at_once),
         candidates=candidates,
-        optimiser=optimiser_for(search, candidates),
+        optimiser=optimiser,
         labels=balanced_labels(attack.candidates, outputs)[own_part(attack.candidates)].to(device),
         rng=rng,
         steps=attack.steps,
@@ -145,13 +147,12 @@ def _worth_compiling(attack: AttackConfig, target: Target) -> bool:
     return by_hand and work > _LONG_RUN
 
 
-def _at_once(attack: AttackConfig, target: Target, half: bool, compiled: bool) -> AtOnce:
+def _at_once(attack: AttackConfig, target: Target, footprint: Footprint) -> AtOnce:
     asked = AtOnce(attack.trials_at_once, attack.chunk)
     inner, moves = _inside(target)
     if attack.memory_limit is None or asked != AtOnce() or not is_perceptron(inner):
         return asked
     own = own_part(attack.candidates)
-    footprint = footprint_of(8 if attack.precision == "fp64" else 4, half, compiled)
     rows = moves * (own.stop - own.start)
     found = within(attack.memory_limit, inner.widths, len(attack.trials), rows, footprint)
     return found if found.candidates is None else replace(found, candidates=max(1, found.candidates // moves))

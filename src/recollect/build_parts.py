@@ -71,7 +71,26 @@ def attacked(net: nn.Module, attack: AttackConfig) -> nn.Module:
 def _start(search: Search) -> tuple[Group, float] | None:
     """How the noise at the start is made less symmetric, where that is asked for."""
     factor = search.attack.asymmetry.init
-    return None if factor == 1 else (search.group, factor)
+    if factor == 1 or search.attack.group == "trivial":
+        return None
+    _require_group(search, "init")
+    return search.group, factor
+
+
+def _require_usual_start(search: Search) -> None:
+    if search.attack.asymmetry.init != 1:
+        raise RecollectError(
+            "attack.asymmetry.init changes the samples that a search starts from, attack.space = "
+            f"'{search.attack.space}' starts from something else; leave it out."
+        )
+
+
+def _require_group(search: Search, setting: str) -> None:
+    if search.group.trivial:
+        raise RecollectError(
+            f"attack.asymmetry.{setting} works against a symmetry, and this network names none; name it with --set "
+            "attack.group=flip or another, or leave it out."
+        )
 
 
 def _pixels(search: Search, target: Target) -> tuple[Candidates, Target]:
@@ -94,6 +113,7 @@ def row_basis(target: Target, max_rank: int) -> Float[Tensor, "d r"]:
 
 
 def _row_space(search: Search, target: Target) -> tuple[Candidates, Target]:
+    _require_usual_start(search)
     attack, scale = search.attack, search.settings["init_scale"]
     known = search.given.basis
     basis = row_basis(target, attack.max_rank) if known is None else known.to(search.rng.device)
@@ -104,6 +124,7 @@ def _row_space(search: Search, target: Target) -> tuple[Candidates, Target]:
 
 
 def _deep_image_prior(search: Search, target: Target) -> tuple[Candidates, Target]:
+    _require_usual_start(search)
     attack, chosen = search.attack, search.attack.dip
     candidates = DeepImagePrior.drawn(
         attack.candidates,
@@ -177,6 +198,7 @@ def priors_for(search: Search) -> dict[str, Prior]:
     priors: dict[str, Prior] = {}
     if attack.box_weight and attack.space not in ("dip", "box"):  # whose values cannot leave it
         priors["box"] = Box(attack.box_weight, *attack.box)
-    if asymmetry.weight and not search.group.trivial:
+    if asymmetry.weight and attack.group != "trivial":
+        _require_group(search, "weight")
         priors["asymmetry"] = Asymmetry(search.group, asymmetry.weight, asymmetry.share)
     return priors

@@ -35,22 +35,26 @@ from recollect.cli_options import (
 )
 from recollect.cli_report import report
 from recollect.cli_runs import (
+    as_seen,
     begin,
     command_line,
     configured,
+    data_of,
     engine_overrides,
     go_on,
+    named_data,
     named_source,
     reference_data,
     run_experiment,
+    run_in,
     shape_from,
 )
 from recollect.cli_sweep import sweep
-from recollect.config import parse_config, read_run_config, to_toml, updated
+from recollect.config import parse_config, to_toml, updated
 from recollect.core import RecollectError
 from recollect.datasets import training_data
 from recollect.devices import resolve_devices
-from recollect.networks import load_source
+from recollect.networks import load_given
 from recollect.presets import load_preset, preset_names
 from recollect.progress import Narrator
 from recollect.show import show_experiment, show_presets
@@ -168,8 +172,10 @@ def attack(
     source = named_source(model, module, weights, shape)
     if config.source is not None and not any(source.values()):
         source = config.source.model_dump()
-    known = config.data if preset is None else None  # a preset's data are not those of another network
-    sections = {"source": source, "data": reference_data(known, data, task, n, holdout, overrides)}
+    # A preset's data are not those of another network.
+    known = named_data(config, config_file, overrides, data) if preset is None else None
+    reference = as_seen(reference_data(known, data, task, n, holdout, overrides), model)
+    sections = {"source": source, "data": reference}
     config = updated(config, sections, "options")
     return begin(config, "judged", out, overwrite, dry_run, as_json)
 
@@ -202,16 +208,16 @@ def check(
     device: Device = None,
 ) -> None:
     """Say which assumptions of the KKT attack hold for a network, before it is attacked."""
-    run = None if model is None or not (model / "config.toml").is_file() else read_run_config(model / "config.toml")
+    run = run_in(model)
     named = {"folder": None if model is None else str(model), "module": module, "weights": weights}
     source: dict[str, Any] = {**named, "sample_shape": shape_from(shape)}
     if run is not None and run.source is not None and [value for value in source.values() if value] == [str(model)]:
         source = run.source.model_dump()  # the run attacked a network that lies elsewhere
-    known = None if run is None else run.data
+    known = data_of(run)
     sections = {"source": source, "data": reference_data(known, data, task, n, None)}
     config = updated(configured(None, None, None, device), sections, "options")
     assert config.source is not None
-    net, sample_shape = load_source(config.source)
+    net, sample_shape = load_given(config)
     samples = None if config.data is None else training_data(config)
     show_findings(
         check_network(

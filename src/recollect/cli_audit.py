@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import sys
 from contextlib import redirect_stdout
@@ -13,6 +14,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from recollect import interrupts
 from recollect.audit.budget import Ledger, parse_budget
 from recollect.audit.junit import junit
 from recollect.audit.preparing import Prepared
@@ -35,8 +37,16 @@ from recollect.cli_options import (
     Task,
     Weights,
 )
-from recollect.cli_runs import command_line, configured, named_source, reference_data
-from recollect.config import Config, read_run_config, to_toml, updated
+from recollect.cli_runs import (
+    command_line,
+    configured,
+    data_of,
+    engine_overrides,
+    named_source,
+    reference_data,
+    run_in,
+)
+from recollect.config import Config, to_toml, updated
 from recollect.core import RecollectError
 from recollect.progress import Narrator
 
@@ -100,12 +110,14 @@ def audit(
     named |= {"--holdout": holdout, "--task": task, "--budget": budget, "--false-positive-rate": rate}
     named |= {"--fail-above": fail_above, "--seen": seen, "--keep-mean": keep_mean, "--overwrite": overwrite}
     named |= {"--precision": precision}
+    for file in filter(None, (junit_file, sarif_file)):
+        _require_writable(file)
     if resume_run is not None:
         _refuse(resume_run, named | {"--out": out, "--dry-run": dry_run})
         return _finish(resume(resume_run, narrator, command_line(), device), as_json, junit_file, sarif_file)
     rate = 0.01 if rate is None else rate
     declared = _declared(seen, keep_mean)
-    subject = _subject(model, module, weights, shape, data, holdout, task, n, device)
+    subject = _subject(model, module, weights, shape, data, holdout, task, n, device, precision)
     with redirect_stdout(sys.stderr):
         prepared = plan_audit(subject.config, declared or subject.seen, precision, rate, ledger, narrator)
     if dry_run:
@@ -141,15 +153,15 @@ def _subject(
     task: str | None,
     n: int | None,
     device: str | None,
+    precision: str | None,
 ) -> _Subject:
-    run = None if model is None or not (model / "config.toml").is_file() else read_run_config(model / "config.toml")
+    run = run_in(model)
     source: dict[str, Any] = named_source(model, module, weights, shape)
     if run is not None and run.source is not None and not (module or weights or shape):
         source = run.source.model_dump()  # the run attacked a network that lies elsewhere
-    reference = reference_data(
-        None if run is None else run.data, data, task or (ANY_TASK if data else None), n, holdout
-    )
-    config = updated(configured(None, None, ['name="audit"'], device), {"source": source, "data": reference}, "options")
+    reference = reference_data(data_of(run), data, task or (ANY_TASK if data else None), n, holdout)
+    settings = engine_overrides(['name="audit"'], precision, None)
+    config = updated(configured(None, None, settings, device), {"source": source, "data": reference}, "options")
     return _Subject(config, None if run is None else _seen_by(run))
 
 
@@ -169,12 +181,13 @@ def _refuse(run: Path, options: dict[str, object]) -> None:
 
 def _finish(begun: Audit, as_json: bool, junit_file: Path | None, sarif_file: Path | None) -> None:
     try:
-        with redirect_stdout(sys.stderr):  # networks of the user's own may print whenever they are called
+        # Networks of the user's own may print whenever they are called.
+        with interrupts.raised(), redirect_stdout(sys.stderr):
             go(begun)
     except KeyboardInterrupt:
         command = shlex.join(["recollect", "audit", "--resume", str(begun.run.folder.path)])
         Console(stderr=True).print(f"Interrupted. Go on with: {command}", markup=False, soft_wrap=True)
-        raise typer.Exit(130) from None
+        raise typer.Exit(interrupts.INTERRUPTED) from None
     found, fails = begun.record, begun.fails
     if junit_file is not None:
         _write(junit_file, junit(found, fails))
@@ -209,6 +222,13 @@ def _weights_of(begun: Audit) -> str:
     source = begun.run.config.source
     assert source is not None
     return source.weights or source.folder or source.module or ""
+
+
+def _require_writable(path: Path) -> None:
+    """Before the audit: its result would be lost otherwise."""
+    folder = next(parent for parent in path.absolute().parents if parent.exists())
+    if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise RecollectError(f"'{path}' cannot be written; name a file in a folder that can.")
 
 
 def _write(path: Path, text: str) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 
 import typer
 
-from recollect import experiments, pipeline
-from recollect.config import Config, DataConfig, parse_config, read_config, to_toml
+from recollect import experiments, interrupts, pipeline
+from recollect.config import Config, DataConfig, parse_config, read_config, read_run_config, to_toml
 from recollect.core import RecollectError
 from recollect.experiments import Experiment
 from recollect.overrides import apply_override
@@ -56,20 +56,26 @@ def go_on(
     trials: int | None = None,
 ) -> None:
     """A run is gone on with as it was started; an option that would be ignored is refused. A sweep may grow."""
-    given = [option for option, value in refused.items() if value]
     run = experiments.resume(resume, Narrator(quiet=as_json), command_line(), device)
-    given += ["--out"] if out is not None and out.resolve() != resume.resolve() else []
-    given += ["--set"] if parse_config(to_toml(run.config), str(resume), overrides or []) != run.config else []
-    if given:
-        raise RecollectError(
-            f"--resume {resume} goes on with the run as it was started, so {given[0]} cannot change it; leave it out."
-        )
+    require_as_started(run.config, resume, out, overrides, refused)
     grown = run if trials is None else experiments.with_more_trials(run, trials)
     if dry_run:
         return show_dry_run(grown.config, as_json)
     if isinstance(grown, Run) and grown is not run:
         pipeline.search_again(grown)
     return _finish(grown, as_json)
+
+
+def require_as_started(
+    config: Config, folder: Path, out: Path | None, overrides: list[str] | None, refused: Mapping[str, object]
+) -> None:
+    given = [option for option, value in refused.items() if value is not None and value is not False]
+    given += ["--out"] if out is not None and out.resolve() != folder.resolve() else []
+    given += ["--set"] if parse_config(to_toml(config), str(folder), overrides or []) != config else []
+    if given:
+        raise RecollectError(
+            f"--resume {folder} goes on with the run as it was started, so {given[0]} cannot change it; leave it out."
+        )
 
 
 def _finish(run: Experiment, as_json: bool) -> None:
@@ -79,11 +85,12 @@ def _finish(run: Experiment, as_json: bool) -> None:
 
 def _go(run: Experiment) -> None:
     try:
-        experiments.go(run)
+        with interrupts.raised():
+            experiments.go(run)
     except KeyboardInterrupt:
         command = shlex.join(["recollect", sys.argv[1], "--resume", str(run.folder.path)])
         print(f"Interrupted. Go on with: {command}", file=sys.stderr)
-        raise typer.Exit(130) from None
+        raise typer.Exit(interrupts.INTERRUPTED) from None
 
 
 def reference_data(
@@ -103,14 +110,57 @@ def reference_data(
     if data is not None:
         named: dict[str, Any] = {"data": {"task": "binary"}}
         for override in overrides or ():
-            if override.strip().startswith("data."):
+            if _of_data(override):
                 apply_override(named, override)
         return named["data"] | {"name": data, **given}
     if known is not None:
         return known.model_dump() | given
     if given:
-        raise RecollectError(f"--{next(iter(given))} says more about --data, which is not there; give --data too.")
+        raise _said_in_vain(f"--{next(iter(given))}")
     return None
+
+
+def named_data(
+    config: Config, config_file: Path | None, overrides: Sequence[str], data: str | None
+) -> DataConfig | None:
+    """The data that a configuration names; one that was made of settings alone names none by default."""
+    if config_file is not None or any(own.strip().startswith(("data.name", "data=", "data =")) for own in overrides):
+        return config.data
+    said = next((own for own in overrides if _of_data(own)), None)
+    if data is None and said is not None:
+        raise _said_in_vain(f"--set {said.strip()}")
+    return None
+
+
+def _said_in_vain(option: str) -> RecollectError:
+    return RecollectError(f"{option} says more about --data, which is not there; give --data too.")
+
+
+def run_in(folder: Path | None) -> Config | None:
+    """The run that a folder holds; none where it is but a network's."""
+    return None if folder is None or not (folder / "config.toml").is_file() else read_run_config(folder / "config.toml")
+
+
+def data_of(run: Config | None) -> DataConfig | None:
+    """The data of a run, as they can be said of a network that is not trained here."""
+    if run is None:
+        return None
+    if run.data is None or run.source is not None:
+        return run.data
+    own = {"mean_group": getattr(run.model, "group", "trivial")} if run.data.mean_group == "model" else {}
+    return run.data.model_copy(update={"centred": run.centred} | own)
+
+
+def as_seen(reference: dict[str, Any] | None, model: Path | None) -> dict[str, Any] | None:
+    """With what a run folder knows of its network: that it saw samples with their mean, where it did."""
+    if reference is None or reference.get("centred") is not None:
+        return reference
+    run = run_in(model)
+    return reference if run is None or run.source is not None or run.centred else reference | {"centred": False}
+
+
+def _of_data(override: str) -> bool:
+    return override.strip().startswith("data.")
 
 
 def configured(config_file: Path | None, preset: str | None, overrides: list[str] | None, device: str | None) -> Config:

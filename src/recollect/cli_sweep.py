@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -30,17 +32,26 @@ from recollect.cli_options import (
     Weights,
 )
 from recollect.cli_runs import (
+    as_seen,
     begin,
     command_line,
     configured,
     engine_overrides,
     go_on,
+    named_data,
     named_source,
     reference_data,
+    require_as_started,
 )
-from recollect.config import to_toml, updated, with_settings
+from recollect.config import Config, to_toml, updated, with_settings
 from recollect.core import RecollectError
+from recollect.devices import resolve_devices
+from recollect.networks import load_given
 from recollect.progress import Narrator
+from recollect.show import show_dry_run
+from recollect.sweep.cluster import require_sendable
+from recollect.sweep.ready import require_ready
+from recollect.sweep.storage import anchored
 
 _TRIALS = 100
 """As many as the papers ran, where neither the configuration nor --trials says otherwise."""
@@ -103,47 +114,85 @@ def sweep(
 ) -> None:
     """Try many settings, without looking at training data; pool what all trials found, and judge it with --data."""
     overrides = engine_overrides(overrides, precision, memory_limit)
+    elsewhere = {"executor": executor, "address": address, "tracker": tracker}
     if resume is not None:
         refused = {"MODEL": model, "--module": module, "--weights": weights, "--shape": shape, "--data": data}
         refused |= {"--holdout": holdout, "--task": task, "--n": n, "--batch": batch, "--sampler": sampler}
         refused |= {"--storage": storage, "--config": config_file, "--preset": preset, "--overwrite": overwrite}
         refused |= {"--pruning": pruning}
-        if not dry_run:
-            move_sweep(resume, executor, address, tracker)
-        return go_on(resume, out, overrides, dry_run, as_json, device, refused, trials)
-    asked = {"batch": batch, "sampler": sampler, "pruning": pruning, "storage": storage}
-    asked |= {"executor": executor, "address": address, "tracker": tracker}
+        return resume_sweep(resume, out, overrides, dry_run, as_json, device, refused, trials, elsewhere)
+    asked = {"batch": batch, "sampler": sampler, "pruning": pruning, "storage": storage, **elsewhere}
     changes = sweep_overrides(config_file, preset, trials, asked)
     config = configured(config_file, preset, [*changes, *overrides], device)
     source = named_source(model, module, weights, shape)
     trained = any(source.values())
     if not trained and config.source is None and config_file is None and preset is None:
         raise RecollectError("name a MODEL to sweep, or --preset or --config to train one, or give --resume RUN.")
-    known = None if trained and preset is not None else config.data  # a preset's data are not another network's
-    reference = reference_data(known, data, task, n, holdout, overrides)
+    known = config.data
+    if trained:  # a preset's data are not another network's
+        known = named_data(config, config_file, overrides, data) if preset is None else None
+    reference = as_seen(reference_data(known, data, task, n, holdout, overrides), model)
     sections = {"data": reference} | ({"source": source} if trained else {})
     config = updated(config, sections, "options")
+    if config.sweep is not None and config.sweep.storage is not None:
+        config = with_settings(config, {"sweep.storage": anchored(config.sweep.storage)}, "options")
+    require_usable(config)
     return begin(config, "reproduce" if config.source is None else "judged", out, overwrite, dry_run, as_json)
 
 
-def move_sweep(folder: Path, executor: str | None, address: str | None, tracker: str | None) -> None:
+def resume_sweep(
+    resume: Path,
+    out: Path | None,
+    overrides: list[str],
+    dry_run: bool,
+    as_json: bool,
+    device: str | None,
+    refused: Mapping[str, object],
+    trials: int | None,
+    elsewhere: Mapping[str, str | None],
+) -> None:
+    """The folder changes only where nothing is refused."""
+    run = experiments.resume(resume, Narrator(quiet=True), command_line())
+    moved = moved_sweep(run.config, resume, elsewhere)
+    if device is not None:
+        resolve_devices(device)
+    shown = replace(run, config=moved if device is None else moved.model_copy(update={"device": device}))
+    require_as_started(shown.config, resume, out, overrides, refused)
+    grown = shown if trials is None else experiments.with_more_trials(shown, trials)
+    if any(value is not None for value in elsewhere.values()):
+        require_usable(moved)
+    if dry_run:
+        return show_dry_run(grown.config, as_json)
+    if moved != run.config:
+        with run.folder.locked():
+            run.folder.write_text("config.toml", to_toml(moved))
+    return go_on(resume, out, overrides, dry_run, as_json, device, refused, trials)
+
+
+def moved_sweep(config: Config, folder: Path, elsewhere: Mapping[str, str | None]) -> Config:
     """An interrupted sweep may go on elsewhere: where trials run and who is told has no part in what they find."""
-    run = experiments.resume(folder, Narrator(quiet=True), command_line())
-    asked = {"executor": executor, "address": address, "tracker": tracker}
-    given: dict[str, str | None] = {f"sweep.{name}": value for name, value in asked.items() if value is not None}
-    if executor == "local":
-        given["sweep.address"] = address
-    if given and run.config.sweep is None:
+    given = {f"sweep.{name}": value for name, value in elsewhere.items() if value is not None}
+    if given and config.sweep is None:
         raise RecollectError(
             f"'{folder}' holds no sweep, so --executor, --address and --tracker do not suit it; leave them out."
         )
-    source = run.config.source
+    # An address belongs to the executor that it was given with.
+    changes: dict[str, str | None] = {"sweep.address": None} if "sweep.executor" in given else {}
+    source = config.source
     if source is not None and source.folder is not None and not Path(source.folder).exists():
         copy = folder.resolve() / "model"
-        given |= {"source.folder": str(copy)} if (copy / "model.json").is_file() else {}
-    if given:
-        with run.folder.locked():
-            run.folder.write_text("config.toml", to_toml(with_settings(run.config, given, "options")))
+        changes |= {"source.folder": str(copy)} if (copy / "model.json").is_file() else {}
+    changes |= given
+    return with_settings(config, changes, "options") if changes else config
+
+
+def require_usable(config: Config) -> None:
+    """Storage, cluster, tracker and a network that can get to the cluster are there; nothing is written."""
+    if config.sweep is None:
+        return
+    require_ready(config.sweep, writing=False)
+    if config.sweep.executor == "ray" and config.source is not None:
+        require_sendable(load_given(config)[0])
 
 
 def sweep_overrides(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, Self
+from typing import NamedTuple, Protocol, Self
 
 import torch
 from jaxtyping import Float, Int
@@ -158,8 +158,20 @@ class Candidates(Protocol):
     def for_trials(self, chosen: Int[Tensor, " k"]) -> Self: ...
 
 
+class Copies(NamedTuple):
+    """How many times all candidates are in memory; by default, as many as momentum needs."""
+
+    kept: int = 2
+    """From step to step, the candidates themselves among them."""
+    made: int = 4
+    """At the peak of an update, beside those; a compiled one makes none."""
+
+
 class Optimiser(Protocol):
     """One update of the variables from their gradients."""
+
+    @property
+    def copies(self) -> Copies: ...
 
     def init(self, variables: Variables) -> Variables: ...
 

@@ -17,7 +17,7 @@ from recollect.symmetries import named_group
 def training_data(config: Config) -> TaskData:
     data = config.data
     if data is None:
-        raise RecollectError("no data were named; give them with --data, or as [data] in the configuration.")
+        raise RecollectError("no data were named; give --set data.name=NAME, or [data] in the configuration.")
     if data.name == "circle":
         return circle(20 if data.n is None else data.n)
     if data.name == "clouds":

@@ -9,15 +9,16 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from recollect.build import build_problems, first_layer_rows
-from recollect.config import AttackConfig, Config, SourceConfig, to_toml, with_drawn_trials
+from recollect.config import AttackConfig, Config, to_toml, with_drawn_trials
 from recollect.core import RecollectError
 from recollect.datasets import heldout_data, mean_for, training_data
 from recollect.devices import resolve_devices
 from recollect.estimate import Estimate, estimate
 from recollect.given import Given
-from recollect.networks import load_source
+from recollect.networks import load_given
 from recollect.outputs import network_outputs, require_outputs
 from recollect.problem import Problem
+from recollect.stages.judging import rehearse_match
 from recollect.zoo import build_network, fitted
 
 
@@ -54,7 +55,7 @@ class Rehearsal:
 def rehearse(config: Config) -> Rehearsal:
     """Build everything that a run would build, so that what would fail there fails before anything is written."""
     devices = resolve_devices(config.device)
-    ready = _own_network(config) if config.source is None else _given_network(config, config.source)
+    ready = _own_network(config) if config.source is None else _given_network(config)
 
     def build(attack: AttackConfig) -> Problem | None:
         if attack.method == "weights":
@@ -75,29 +76,32 @@ def _at_once(config: Config) -> AttackConfig:
     if config.sweep is None or attack.search is None:
         return attack
     search = attack.search.model_copy(update={"trials": min(config.sweep.batch, attack.search.trials)})
-    return attack.model_copy(update={"trials": search.draw(config.seed), "search": None})
+    return attack.model_copy(update={"search": search}).drawn(config.seed)
 
 
 def _own_network(config: Config) -> Rehearsal:
     data = training_data(config)
-    heldout_data(config, data)
+    heldout = heldout_data(config, data)
     sample_shape = tuple(data.x.shape[1:])
     architecture = fitted(config.model, config.training.loss, data.classes)
-    return Rehearsal(build_network(architecture, sample_shape, config.seed), sample_shape, len(data.x))
+    net = build_network(architecture, sample_shape, config.seed)
+    rehearse_match(config, net, data, heldout)
+    return Rehearsal(net, sample_shape, len(data.x))
 
 
-def _given_network(config: Config, source: SourceConfig) -> Rehearsal:
-    net, sample_shape = load_source(source)
+def _given_network(config: Config) -> Rehearsal:
+    net, sample_shape = load_given(config)
     if config.data is None:
         return Rehearsal(net, sample_shape, None)
     data = training_data(config)
-    heldout_data(config, data)
+    heldout = heldout_data(config, data)
     if tuple(data.x.shape[1:]) != sample_shape:
         raise RecollectError(
             f"the network takes inputs of shape {list(sample_shape)}, the data have {list(data.x.shape[1:])}; "
             "give the data this network was trained on."
         )
     require_outputs(_evaluated(net, data.x[:1]).shape[1], data)
+    rehearse_match(config, net, data, heldout)
     return Rehearsal(net, sample_shape, len(data.x))
 
 

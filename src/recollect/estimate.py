@@ -88,7 +88,8 @@ def attack_bytes(problem: Problem) -> int:
     if is_perceptron(target):
         at_once = problem.objective.at_once if isinstance(problem.objective, KKT) else None
         compiled = problem.compiled and problem.rng.device.type == "cuda"
-        return step_bytes(target.widths, trials, m, at_once, footprint_of(size, target.half, compiled))
+        footprint = footprint_of(size, target.half, compiled, problem.optimiser.copies)
+        return step_bytes(target.widths, trials, m, at_once, footprint)
     parameters = sum(p.numel() for p in target.params.values())
     return size * (trials * (20 * m * values + 4 * parameters) + parameters)
 

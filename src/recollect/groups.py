@@ -63,14 +63,15 @@ class Group:
     def orbit(self, x: Float[Tensor, "*batch *sample"]) -> Float[Tensor, "*batch g *sample"]:
         """Every sample moved by every element."""
         flat = x.flatten(-len(self.sample_shape))
-        moved = flat[..., self.actions] if self.permutes else torch.einsum("gij,...j->...gi", self.actions, flat)
-        return moved.unflatten(-1, self.sample_shape)
+        if self.permutes:
+            return flat[..., self.actions].unflatten(-1, self.sample_shape)
+        return torch.einsum("gij,...j->...gi", self.actions.to(flat), flat).unflatten(-1, self.sample_shape)
 
     def pull_back(self, moved: Float[Tensor, "*batch g *sample"]) -> Float[Tensor, "*batch *sample"]:
         """``sum_g g^-1 moved_g``: gradients with respect to an orbit become one with respect to its sample."""
         flat = moved.flatten(-len(self.sample_shape))
         if not self.permutes:
-            return torch.einsum("gji,...gj->...i", self.actions, flat).unflatten(-1, self.sample_shape)
+            return torch.einsum("gji,...gj->...i", self.actions.to(flat), flat).unflatten(-1, self.sample_shape)
         rows = torch.arange(self.size, device=self.actions.device).unsqueeze(1)
         positions = self.inverse_actions + rows * flat.shape[-1]
         return flat.flatten(-2)[..., positions].sum(dim=-2).unflatten(-1, self.sample_shape)
@@ -103,7 +104,7 @@ class Group:
 
     def _acted(self, x: Tensor, actions: Tensor) -> Tensor:
         flat = x.flatten(1)
-        moved = flat.gather(1, actions) if self.permutes else torch.einsum("nij,nj->ni", actions, flat)
+        moved = flat.gather(1, actions) if self.permutes else torch.einsum("nij,nj->ni", actions.to(flat), flat)
         return moved.reshape(x.shape)
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from recollect.core import RecollectError
+from recollect.core import Copies, RecollectError
 
 
 @dataclass(frozen=True)
@@ -42,24 +42,25 @@ class Footprint:
     unit: float
     value: float
     number: int
-    updates: float
-    """Copies of all candidates that the update makes; a compiled one makes none."""
+    copies: Copies = field(default_factory=Copies)
+    """Of all candidates, by the optimiser."""
 
 
-EAGER = Footprint(unit=25.6, value=9.6, number=4, updates=4)
+EAGER = Footprint(unit=25.6, value=9.6, number=4)
 """Fitted to peaks measured on the CPU, where tests hold it."""
 
-_COMPILED = Footprint(unit=17.7, value=10.4, number=4, updates=0)
-_COMPILED_HALF = Footprint(unit=12.8, value=4.1, number=2, updates=0)
+_COMPILED = Footprint(unit=17.7, value=10.4, number=4)
+_COMPILED_HALF = Footprint(unit=12.8, value=4.1, number=2)
 """Fitted to peaks of compiled steps on an NVIDIA H200."""
 
 
-def footprint_of(bytes_per_value: int, half: bool, compiled: bool) -> Footprint:
+def footprint_of(bytes_per_value: int, half: bool, compiled: bool, copies: Copies) -> Footprint:
     """Of a step in this precision; ``half``: products of half-precision operands; ``compiled``: fused, on a GPU."""
+    copies = copies._replace(made=0) if compiled else copies
     if half:
-        return _COMPILED_HALF if compiled else EAGER
+        return replace(_COMPILED_HALF if compiled else EAGER, copies=copies)
     chosen, times = _COMPILED if compiled else EAGER, bytes_per_value // 4
-    return Footprint(times * chosen.unit, times * chosen.value, times * chosen.number, chosen.updates)
+    return Footprint(times * chosen.unit, times * chosen.value, times * chosen.number, copies)
 
 
 def step_bytes(
@@ -69,7 +70,7 @@ def step_bytes(
     at_once: AtOnce | None = None,
     footprint: Footprint = EAGER,
 ) -> int:
-    """Peak of one step: weights, candidates with their momentum, and the larger of what gradient and update hold.
+    """Peak of one step: weights, candidates and what the optimiser keeps, and the larger of gradient and update.
 
     The gradient holds what its chunk needs, and summed gradients or the m x m products that stand in for them.
 
@@ -94,7 +95,8 @@ def step_bytes(
     if together < trials:
         gradient += word * samples / 2
     stored = word * weights + (footprint.number * weights if footprint.number < 4 else 0)
-    return int(stored + 2 * word * samples + max(footprint.updates * word * samples, gradient))
+    kept, made = (copies * word * samples for copies in footprint.copies)
+    return int(stored + kept + max(made, gradient))
 
 
 def _coupling(widths: Sequence[int], candidates: int, chunk: int, footprint: Footprint) -> float:

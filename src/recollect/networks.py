@@ -10,9 +10,10 @@ import torch
 from pydantic import BaseModel, ConfigDict, PositiveInt, ValidationError
 from torch import nn
 
-from recollect.config import SourceConfig
+from recollect.config import Config, SourceConfig
 from recollect.config.errors import explain
 from recollect.core import RecollectError
+from recollect.datasets import training_data
 from recollect.loading.description import describe
 from recollect.loading.exported import read_exported
 from recollect.loading.frugal import AtMost
@@ -22,7 +23,7 @@ from recollect.loading.weights import load_weights, read_weights
 from recollect.runs import FORMAT, RunFolder
 from recollect.zoo.architectures import Architecture, build_network
 
-__all__ = ["NetworkFacts", "load_network", "load_source", "load_weights", "read_weights", "save_network"]
+__all__ = ["NetworkFacts", "load_given", "load_network", "load_source", "load_weights", "read_weights", "save_network"]
 
 _BESIDE_WEIGHTS = 2**24
 """Numbers that a network may hold besides its weights, such as the positions that a group permutes."""
@@ -97,6 +98,16 @@ def load_source(source: SourceConfig) -> tuple[nn.Module, tuple[int, ...]]:
             "program (--weights model.pt2)."
         )
     return _users_own(source)
+
+
+def load_given(config: Config) -> tuple[nn.Module, tuple[int, ...]]:
+    """`load_source` of a whole configuration, whose data tell the shape of an input that nobody declared."""
+    assert config.source is not None
+    source = config.source
+    # A program knows its shape by itself, and a folder too.
+    if source.module is not None and source.folder is None and source.sample_shape is None and config.data is not None:
+        source = source.model_copy(update={"sample_shape": tuple(training_data(config).x.shape[1:])})
+    return load_source(source)
 
 
 def _users_own(source: SourceConfig) -> tuple[nn.Module, tuple[int, ...]]:

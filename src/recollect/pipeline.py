@@ -122,7 +122,9 @@ def search_again(run: Run) -> None:
 def judge_again(run: Run) -> None:
     """Match and report once more, after the data or the rule changed; the search is not touched."""
     if not run.folder.has("candidates.safetensors"):
-        raise RecollectError(f"'{run.folder.path}' has no candidates yet; go on with --resume {run.folder.path}.")
+        searched = "attack" in run.folder.stages
+        how = f"go on with --resume {run.folder.path}" if searched else f"use 'recollect attack {run.folder.path}'"
+        raise RecollectError(f"'{run.folder.path}' has no candidates yet; {how}.")
     with run.folder.locked():
         _match_stage(run)
         run.folder.write_text("config.toml", to_toml(run.config))

@@ -87,8 +87,16 @@ def summed(delta: Rows, a: Rows) -> Float[Tensor, "T out in"]:
         return delta.values.mT @ a.values
     scale = delta.scale * a.scale
     common = scale.amax(dim=1, keepdim=True)
-    weighted = (a.stored.float() * (scale / common)).half()
-    return _summed_in_float(delta.stored.mT, weighted) * common
+    left, right = delta.stored, a.stored
+    if left.shape[-1] < right.shape[-1]:  # the narrower one is less to write again
+        left = _weighted(left, scale / common)
+    else:
+        right = _weighted(right, scale / common)
+    return _summed_in_float(left.mT, right) * common
+
+
+def _weighted(stored: Float[Tensor, "T m k"], weights: Float[Tensor, "T m 1"]) -> Float[Tensor, "T m k"]:
+    return (stored.float() * weights).half()
 
 
 def column_sums(delta: Rows) -> Float[Tensor, "T k"]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -45,7 +46,7 @@ class Narrator:
 
 @dataclass(frozen=True)
 class SearchBar:
-    """Moves the bar of an attack; shows the smallest loss of all trials."""
+    """Moves the bar of an attack; shows the smallest loss of all trials that did not diverge."""
 
     advance: Advance
     every: int
@@ -54,7 +55,8 @@ class SearchBar:
         total = torch.stack(list(snapshot.terms.values())).sum(dim=0)
         diverged = int((~snapshot.state.alive).sum())
         note = f"  {diverged} diverged" if diverged else ""
-        self.advance(snapshot.step, f"loss {float(total.min()):.4g}{note}")
+        least = total.nan_to_num(nan=math.inf, posinf=math.inf).min()
+        self.advance(snapshot.step, f"loss {float(least):.4g}{note}")
 
 
 @dataclass(frozen=True)

@@ -101,8 +101,13 @@ def named_group(name: str, sample_shape: tuple[int, ...]) -> Group:
 
 
 def group_of(net: nn.Module, sample_shape: tuple[int, ...]) -> Group:
-    """The group a network says it is invariant to, as its attribute ``group``; the trivial one when it says nothing."""
+    """The group a network says it is invariant to, as its attribute ``group``; the trivial one when it says nothing.
+
+    A name will do, such as ``net.group = "flip"``.
+    """
     found = getattr(net, "group", None)
+    if isinstance(found, str):
+        return named_group(found, sample_shape)
     if not isinstance(found, Group):
         return trivial(sample_shape)
     if found.sample_shape != tuple(sample_shape):

@@ -229,6 +229,9 @@ def test_a_convolution_with_batch_norm_and_three_classes(command: Command, tmp_p
         (["--data", "test.npz", "--holdout", "test.npz", "--budget", "10ms"], "--budget needs a time"),
         (["--holdout", "test.npz"], "--holdout says more about --data, which is not there"),
         (["--resume", "absent"], "cannot change it; leave it out"),
+        (["--precision", "fp8"], "attack.precision: input should be 'fp16', 'tf32', 'fp32' or 'fp64' (got 'fp8')"),
+        (["--junit", "."], "'.' cannot be written; name a file in a folder that can"),
+        (["--sarif", "train.npz/audit.sarif"], "'train.npz/audit.sarif' cannot be written"),
     ],
 )
 def test_a_mistake_is_one_sentence(command: Command, leaky: list[str], words: list[str], expected: str) -> None:

@@ -82,7 +82,7 @@ def test_how_a_network_saw_its_samples_is_found(name: str) -> None:
     seen, measured = likeliest(net, data)
     assert seen.name == name, measured
     prepared = data.x if name == "centred" else data.images
-    assert torch.allclose(seen.wrapped(net)(prepared), net(x), atol=1e-5)
+    assert torch.allclose(seen.wrapped(net, data)(prepared), net(x), atol=1e-5)
 
 
 def test_where_inputs_lie() -> None:
@@ -159,3 +159,18 @@ def test_results_are_limited_and_none_without_a_leak() -> None:
     assert run["results"][0]["level"] == "note"
     assert run["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "a/b.pt"
     assert json.loads(sarif(audit | {"leak": False}, "", fails=False))["runs"][0]["results"] == []
+
+
+def test_standardised_vectors_are_matched_as_they_were_seen() -> None:
+    """Every value has a scale of its own, to which matching is not blind."""
+    images = torch.rand(12, 5, generator=torch.Generator().manual_seed(0)) * torch.tensor([1.0, 10.0, 1e2, 1e3, 1e4])
+    y = 1 - 2 * (torch.arange(12) % 2)
+    data = TaskData(x=images, y=y, images=images, mean=torch.zeros(5), indices=torch.arange(12))
+    net = nn.Linear(5, 1)
+    seen = seen_as("standardised", data)
+    assert torch.allclose(seen.matched(data).x.std(dim=0), torch.ones(5), atol=1e-5)
+    assert seen.wrapped(net, data) is net
+    raw = seen_as("raw", data)
+    assert raw.matched(data) is data
+    pictures = samples(6)
+    assert seen_as("standardised", pictures).matched(pictures) is pictures

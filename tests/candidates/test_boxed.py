@@ -37,7 +37,8 @@ def mean() -> Tensor:
 
 
 def config(**changes: Any) -> AttackConfig:
-    given = {"space": "box", "candidates": 5, "steps": 30, "precision": "fp64", "momentum": 0.0, "trials": SETTINGS}
+    given = {"space": "box", "candidates": 5, "steps": 30, "precision": "fp64", "trials": SETTINGS}
+    given |= {"optimiser": "momentum", "momentum": 0.0, "schedule": "constant"}
     return AttackConfig.model_validate(given | changes)
 
 

@@ -31,6 +31,7 @@ def low_rank_network(rank: int, noise: float, seed: int = 0) -> nn.Sequential:
 def problem(net: nn.Module, space: str, **changes):
     settings = [TrialSettings(lr_x=0.02, lr_duals=0.02, init_scale=0.5), TrialSettings(lr_x=0.01, init_scale=0.2)]
     given = {"candidates": 6, "steps": 40, "precision": "fp64", "trials": settings, "space": space}
+    given |= {"optimiser": "momentum"}  # rotations of the candidates leave it as it is, unlike Adam
     return build_problem(net, SHAPE, AttackConfig.model_validate(given | changes), seed=0, device=CPU)
 
 

@@ -47,6 +47,29 @@ def test_later_biases_break_it_and_are_named() -> None:
     assert found.breaking == ("3.bias", "5.bias")
 
 
+class _Scaled(nn.Module):
+    """``scale (W2 relu(W1 x + b1) + b2)``"""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.scale = _mlp((12, 9, 1), (True, True)), nn.Parameter(torch.ones(1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.scale * self.inner(x)
+
+
+def test_a_factor_is_not_taken_for_a_bias() -> None:
+    assert structure(Network.of(_Scaled(), (12,))).biases == ("inner.1.bias", "inner.3.bias")
+    assert _measured(_Scaled(), (12,)).breaking == ("inner.3.bias",)
+
+
+def test_biases_of_ones_own_are_known_by_their_names() -> None:
+    net = nn.Linear(4, 1)
+    for name in ("b", "b1", "b_2", "out_bias", "beta", "gamma", "scale", "bits"):
+        net.register_parameter(name, nn.Parameter(torch.ones(1)))
+    assert structure(Network.of(net, (4,))).biases == ("bias", "b", "b1", "b_2", "out_bias", "beta")
+
+
 def test_a_bias_that_is_zero_breaks_nothing() -> None:
     net = _mlp((12, 9, 8, 1), (True, True, False))
     with torch.no_grad():

@@ -34,7 +34,7 @@ def test_points_that_cannot_alternate_are_refused(n):
 
 def test_clouds_are_sets_of_points_with_two_classes():
     got, others = clouds(6), clouds(6, held_out=True)
-    assert got.x.shape == (6, 5, 2)
+    assert got.x.shape == (6, 3, 64)
     assert got.y.tolist() == [1, -1] * 3
     assert torch.equal(clouds(6).x, got.x)
     assert not bool((others.x == got.x).any())

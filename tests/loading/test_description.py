@@ -52,6 +52,12 @@ def test_from_the_data() -> None:
     ]
 
 
+def test_truth_values_are_labels() -> None:
+    found = describe(mlp(1), torch.rand(2, 12), torch.tensor([True, False]))
+    assert found.task == Fact("binary", "from the data")
+    assert describe(mlp(3), torch.rand(2, 12), torch.tensor([True, False])).classes == Fact(3, "from the outputs")
+
+
 def test_declarations_go_first() -> None:
     samples = torch.rand(6, 3, 2, 2)
     found = describe(
@@ -79,6 +85,13 @@ def test_declarations_go_first() -> None:
         (lambda: describe(mlp(1), task="multiclass"), "has 1 output, and the task multiclass needs several"),
         (lambda: describe(mlp(3), classes=4), "4 classes were declared and the network has outputs for 3"),
         (lambda: describe(mlp(3), torch.rand(2, 12), torch.tensor([1, 3])), "a label 3, the network has 3 outputs"),
+        (lambda: describe(mlp(3), torch.rand(2, 12), torch.tensor([-1, 1])), "a label -1, the network has 3 outputs"),
+        (lambda: describe(mlp(1), torch.rand(0, 12)), "the samples are empty (their shape is [0, 12])"),
+        (lambda: describe(mlp(3), torch.rand(2, 12), torch.tensor([])), "there are no labels; give one for each"),
+        (
+            lambda: describe(mlp(3), torch.rand(2, 12), torch.tensor([0, 1, 2])),
+            "the samples have the shape [2, 12] and the labels [3]; give one label for each sample",
+        ),
         (lambda: describe(mlp(1), value_range=(1.0, 0.0)), "[1.0, 0.0] is no range of values"),
     ],
 )

@@ -90,6 +90,12 @@ def test_what_cannot_be_attacked_is_refused_with_a_reason(name: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("shape", [(99999999999, 99999999), (10**30,), (-1, 4)])
+def test_a_shape_that_no_input_can_have_is_one_sentence(shape: tuple[int, ...]) -> None:
+    with pytest.raises(RecollectError, match="no input can be made of shape"):
+        describe(nn.Linear(4, 2), input_shape=shape)
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
 def test_weights_that_are_not_finite_are_named(value: float) -> None:
     net = nn.Sequential(nn.Linear(4, 2), nn.BatchNorm1d(2))

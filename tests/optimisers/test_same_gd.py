@@ -28,7 +28,7 @@ def network(seed: int = 0) -> Symmetrised:
 def problem(**changes) -> Problem:
     settings = [TrialSettings(lr_x=0.05, lr_duals=0.02, init_scale=0.5), TrialSettings(lr_x=0.02, init_scale=0.2)]
     given = {"candidates": 4, "steps": 23, "precision": "fp64", "trials": settings, "optimiser": "same_gd"}
-    attack = AttackConfig.model_validate(given | changes)
+    attack = AttackConfig.model_validate({"schedule": "constant"} | given | changes)
     return build_problem(network(), SHAPE, attack, seed=0, device=CPU)
 
 

@@ -119,8 +119,8 @@ def test_the_table_has_the_numbers_and_leaves_out_what_nobody_knows() -> None:
     headings, first, *_ = listing(one_axis())
     row = dict(zip(headings, first, strict=True))
     assert row == {
-        "member": "decay 0", "SSIM > 0.4": "2 (1)", "recovered": "9 (4)", "training error": "1.0%",
-        "test error": "25.0%", "time": "61 s", "top-10 SSIM": "0.500", "mean DSSIM": "0.400 (0.450)", "samples": "100",
+        "member": "decay 0", "SSIM > 0.4": "2/100 (1/400)", "recovered": "9/100 (4/400)", "training error": "1.0%",
+        "test error": "25.0%", "time": "61 s", "top-10 SSIM": "0.500", "mean DSSIM": "0.400 (0.450)",
         "training loss": "1e-06", "peak memory": "3.0 GiB",
     }  # fmt: skip
     record = one_axis()
@@ -129,7 +129,7 @@ def test_the_table_has_the_numbers_and_leaves_out_what_nobody_knows() -> None:
     record["members"][1]["state"] = "pending"
     headings, first, second, *_ = listing(record)
     assert "peak memory" not in headings
-    assert first[1] == "2"
+    assert first[1] == "2/100"
     assert (headings[-1], first[-1], second[-1]) == ("state", "done", "pending")
 
 
@@ -142,6 +142,11 @@ def test_the_verdict_names_the_member_where_most_was_found() -> None:
     for place, known in enumerate(record["members"]):
         known |= {"score": "ncc", "recovered": place}
     assert "Most is found at none: 3 of 100 training samples recovered (4 of 400" in series_verdict(record)
+    record["members"][-1]["luck_probability"] = 0.02
+    assert "Most is found at decay 2: 2 of 100" in series_verdict(record)
+    for known in record["members"]:
+        known["luck_probability"] = 0.02
+    assert series_verdict(record) == "4 of 4 members are done. In none of them is anything found beyond chance."
     for known in record["members"]:
         known |= {"score": None, "recovered": None, "state": "pending"}
     assert series_verdict(record) == "0 of 4 members are done."

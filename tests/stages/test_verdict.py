@@ -41,6 +41,11 @@ def test_without_reference_data_nothing_is_verified() -> None:
     assert "nothing about them has been verified" in verdict({"distilled": 12})
 
 
+def test_an_attack_that_diverged_is_not_called_chance() -> None:
+    assert verdict(JUDGED | {"trials": 2, "diverged_trials": 2}).startswith("Every trial diverged, so nothing was")
+    assert verdict(JUDGED | {"trials": 2, "diverged_trials": 1}) == verdict(JUDGED)
+
+
 def test_points_and_vectors_leave_out_what_does_not_apply() -> None:
     rule = "some candidate within 0.05 of the sample (Euclidean distance); not calibrated on held-out data"
     points = {"reference_count": 20, "recovered": 20, "score": "distance", "recovered_rule": rule}

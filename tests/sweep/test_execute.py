@@ -26,7 +26,7 @@ from recollect.sweep.work import Ledger, best_score
 
 SEARCH = SearchConfig(trials=7, lr_x=(0.01, 0.1), lr_duals=(0.01, 0.1), init_scale=(0.1, 0.5))
 NET = chain((12, 7, 5, 1), (True, False, False))
-ATTACK = AttackConfig(candidates=6, steps=30, precision="fp64", search=SEARCH)
+ATTACK = AttackConfig(candidates=6, steps=30, optimiser="momentum", precision="fp64", search=SEARCH)
 
 
 class KilledError(Exception):

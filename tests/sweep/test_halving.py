@@ -36,7 +36,7 @@ CPU = torch.device("cpu")
 NEEDS_CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 SEARCH = SearchConfig(trials=40, lr_x=(1e-3, 0.2), lr_duals=(1e-3, 0.2), init_scale=(0.05, 0.5), smoothing=(5, 90))
 NET = chain((12, 7, 5, 1), (True, False, False))
-ATTACK = AttackConfig(candidates=5, steps=48, schedule="cosine", precision="fp64", search=SEARCH)
+ATTACK = AttackConfig(candidates=5, steps=48, optimiser="momentum", precision="fp64", search=SEARCH)
 
 
 def sweep(attack: AttackConfig = ATTACK, devices: int = 1, batch: int = 6) -> Sweep:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ from recollect.build import build_problem
 from recollect.config import AttackConfig, TrialSettings
 from recollect.core import RecollectError
 from recollect.problem import initial_state
-from recollect.sweep.score import SCORES, first_layer_residual
+from recollect.sweep.score import SCORES, first_layer_residual, layer_residual, telling_layer
 from recollect.sweep.settings import SweepConfig
 
 CPU = torch.device("cpu")
@@ -73,3 +74,17 @@ def test_an_attack_without_residual_has_no_score() -> None:
 def test_every_score_can_be_chosen() -> None:
     for name in SCORES:
         assert SweepConfig.model_validate({"score": name}).score == name
+
+
+@pytest.mark.parametrize(("kernel", "place"), [(2, 1), (4, 0)])
+@pytest.mark.parametrize("target", ["mlp", "module"])
+def test_small_kernels_are_passed_over(target: Literal["mlp", "module"], kernel: int, place: int) -> None:
+    """Two kernels of 2 x 2 are fewer numbers than a sample of 4 x 4; two of 4 x 4 are more."""
+    net = nn.Sequential(
+        nn.Conv2d(1, 2, kernel, bias=False), nn.ReLU(), nn.Flatten(), nn.Linear(2 * (5 - kernel) ** 2, 9), nn.ReLU()
+    ).append(nn.Linear(9, 1))
+    attack = AttackConfig(candidates=6, steps=1, precision="fp64", trials=TRIALS, target=target)
+    problem = build_problem(net.double(), (1, 4, 4), attack, seed=0, device=CPU)
+    state = initial_state(problem)
+    assert telling_layer(problem.target) == place
+    assert torch.equal(first_layer_residual(problem, state), layer_residual(problem, state, place))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import parametrizations, prune
 
 from recollect.core import RecollectError
 from recollect.memory import AtOnce
@@ -105,3 +108,69 @@ def test_other_convolutions_take_the_general_way(first: nn.Module) -> None:
 def test_a_flatten_in_another_place_takes_the_general_way() -> None:
     net = nn.Sequential(nn.Conv2d(2, 3, 3), nn.Flatten(), nn.ReLU(), nn.Linear(36, 1))
     assert isinstance(as_target(net, SHAPE), ModuleTarget)
+
+
+def _chain() -> nn.Sequential:
+    layers = [nn.Linear(6, 6, bias=False, dtype=torch.float64) for _ in range(3)]
+    last = nn.Linear(6, 1, dtype=torch.float64)
+    return nn.Sequential(layers[0], nn.ReLU(), layers[1], nn.ReLU(), layers[2], nn.ReLU(), last)
+
+
+def _tied() -> nn.Module:
+    net = _chain()
+    net[4].weight = net[2].weight
+    return net
+
+
+def _used_twice() -> nn.Module:
+    net = _chain()
+    return nn.Sequential(net[0], nn.ReLU(), net[2:4], net[2:4][0], nn.ReLU(), net[6])
+
+
+def _block_twice() -> nn.Module:
+    net = _chain()
+    block = nn.Sequential(net[2], net[3])
+    return nn.Sequential(net[0], net[1], block, block, net[6])
+
+
+def _hooked() -> nn.Module:
+    net = _chain()
+    net[2].register_forward_hook(lambda module, inputs, output: 2 * output)
+    return net
+
+
+def _pruned() -> nn.Module:
+    net = _chain()
+    prune.l1_unstructured(net[2], "weight", 0.5)
+    return net
+
+
+def _normalised() -> nn.Module:
+    net = _chain()
+    net[2] = parametrizations.weight_norm(net[2])
+    return net
+
+
+def _replaced() -> nn.Module:
+    net = _chain()
+    net[2].forward = lambda x: -x  # pyright: ignore[reportAttributeAccessIssue]
+    return net
+
+
+@pytest.mark.parametrize("make", [_tied, _used_twice, _block_twice, _hooked, _pruned, _normalised, _replaced])
+def test_layers_that_share_or_change_their_weights_take_the_general_way(make: Callable[[], nn.Module]) -> None:
+    net, x = make().eval(), torch.randn(2, 5, 6, dtype=torch.float64)
+    before = net(x)
+    target = as_target(net, (6,))
+    assert isinstance(target, ModuleTarget)
+    for _ in range(2):
+        assert torch.allclose(target.linearise(x, torch.ones(2))[0], before, rtol=1e-12)
+    assert torch.equal(net(x), before)
+    with pytest.raises(RecollectError, match="use the module target"):
+        MLPTarget.from_module(net, (6,))
+
+
+def test_a_rectifier_may_come_twice() -> None:
+    net, relu = _chain(), nn.ReLU()
+    net[1] = net[3] = net[5] = relu
+    assert isinstance(as_target(net, (6,)), MLPTarget)

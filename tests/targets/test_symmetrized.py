@@ -190,7 +190,8 @@ def test_a_memory_limit_counts_every_element_of_the_orbits() -> None:
     net = build_network(MLPArchitecture(hidden=(300, 300), group="d4"), (1, 28, 28), seed=0)
     chunks = []
     for limit in ("10GiB", "80MB"):
-        attack = AttackConfig.model_validate({"candidates": 400, "steps": 5, "memory_limit": limit})
+        chosen = {"candidates": 400, "steps": 5, "optimiser": "momentum", "memory_limit": limit}
+        attack = AttackConfig.model_validate(chosen)
         objective = build_problem(net, (1, 28, 28), attack, seed=0, device=torch.device("cpu")).objective
         assert isinstance(objective, KKT)
         chunks.append(objective.at_once.candidates)

@@ -13,6 +13,9 @@ from recollect.analysis.detection import exchangeable_luck
 GOOD_SSIM = 0.4
 """Above this a reconstruction is called good (Buzaglo et al. 2023, appendix A.2); not meant for MNIST."""
 
+BEYOND_LUCK = 0.01
+"""A count that luck reaches with a higher probability than this is not called recovery."""
+
 
 def summarise(judgement: Judgement) -> dict[str, int | float | str | bool | None]:
     """Counts and means for the training samples and, prefixed ``null_``, for the held-out ones.

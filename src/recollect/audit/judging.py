@@ -17,8 +17,8 @@ from torch import Tensor
 
 from recollect.analysis import NullThreshold, null_threshold
 from recollect.analysis.detection import Roc, beyond_luck, conformal_p_values, exchangeable_luck, roc
+from recollect.analysis.summary import BEYOND_LUCK
 from recollect.audit.evidence import Evidence
-from recollect.stages.verdict import BEYOND_LUCK
 
 CONFIDENCE = 0.95
 

@@ -135,7 +135,7 @@ def _drawn(section: Mapping[str, Any], trials: int, seed: int) -> AttackConfig:
     if attack.search is None:
         return attack
     search = attack.search.model_copy(update={"trials": trials})
-    return attack.model_copy(update={"trials": search.draw(seed), "search": None})
+    return attack.model_copy(update={"search": search}).drawn(seed)
 
 
 def _about(seconds: float) -> str:

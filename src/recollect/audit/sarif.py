@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
 from recollect import __version__
 
@@ -49,7 +50,7 @@ def _result(row: Mapping[str, Any], weights: str, fails: bool) -> dict[str, Any]
         "ruleIndex": 0,
         "level": "error" if fails else "note",
         "message": {"text": text},
-        "locations": [{"physicalLocation": {"artifactLocation": {"uri": weights.replace("\\", "/")}}}],
+        "locations": [{"physicalLocation": {"artifactLocation": {"uri": quote(weights.replace("\\", "/"))}}}],
         "partialFingerprints": {"trainingSample/v1": str(row["index"])},
         "properties": dict(row),
     }

@@ -1,7 +1,8 @@
 """How a network saw its samples: with the mean image removed, as they are, or scaled. Declared, or measured.
 
 Matching is blind to a shift and a scale of each image (and channel), so all but the removal of the mean image is one
-to it; what the network says of a sample, and so the check of assumptions, depends on every bit of it.
+to it. It is not where every value has a scale of its own, as those of standardised vectors have: these are matched as
+they were seen. What the network says of a sample, and so the check of assumptions, depends on every bit of it.
 """
 
 from __future__ import annotations
@@ -35,9 +36,19 @@ class Seen:
     def inputs(self, images: Float[Tensor, "n ..."]) -> Float[Tensor, "n ..."]:
         return self.scale * images + self.shift
 
-    def wrapped(self, net: nn.Module) -> nn.Module:
-        """The network as it answers to samples that are matched: less their mean image, or as they are."""
-        return net if self.name in ("centred", "raw") else _Prepared(net, self)
+    def matched(self, samples: TaskData) -> TaskData:
+        """Samples as they are matched: less their mean image, as they are, or as the network saw them."""
+        if not self._scales_values(samples):
+            return samples
+        inputs = self.inputs(samples.images)
+        return replace(samples, x=inputs, images=inputs, mean=torch.zeros_like(samples.mean))
+
+    def wrapped(self, net: nn.Module, samples: TaskData) -> nn.Module:
+        """The network as it answers to samples that are matched."""
+        return net if self.name in ("centred", "raw") or self._scales_values(samples) else _Prepared(net, self)
+
+    def _scales_values(self, samples: TaskData) -> bool:
+        return self.name == "standardised" and samples.images.ndim != 4
 
     def box(self, images: Float[Tensor, "n ..."]) -> tuple[float, float] | None:
         """Where inputs lie, when samples that lie in [0, 1] are seen this way; None where nobody knows."""

@@ -52,7 +52,8 @@ def judge(run: Run, terms: Agreed, ledger: Ledger) -> None:
         raise RecollectError("every held-out sample is a copy of a training sample; give others with --holdout.")
     run.narrator.say(f"Matching candidates with {len(data.x)} training and {len(heldout.x)} held-out samples")
     net, _ = run.network()
-    evidence = gather(run, seen_as(terms.seen, data).wrapped(net), data, heldout)
+    seen = seen_as(terms.seen, data)
+    evidence = gather(run, seen.wrapped(net, data), seen.matched(data), seen.matched(heldout))
     judgement = judge_audit(evidence, terms.rate)
     found = record(judgement, data, _circumstances(run, terms, ledger, copies))
     for finding in judgement.findings:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.func import functional_call
 
+from recollect.calling import Functional
 from recollect.core import RecollectError
 
 _CHUNK = 512
@@ -26,7 +26,7 @@ class Network:
     (torch.Size([5, 1]), {'': ['weight']})
     """
 
-    module: nn.Module
+    functional: Functional
     params: dict[str, Tensor]
     sample_shape: tuple[int, ...]
 
@@ -41,9 +41,13 @@ class Network:
         params = {name: parameter.detach() for name, parameter in own.named_parameters()}
         if not params:
             raise RecollectError("the network has no parameters, so there is nothing to check; give a trained network.")
-        network = cls(own, params, tuple(sample_shape))
+        network = cls(Functional.of(own), params, tuple(sample_shape))
         network._require_rows()
         return network
+
+    @property
+    def module(self) -> nn.Module:
+        return self.functional.net
 
     @property
     def device(self) -> torch.device:
@@ -59,7 +63,7 @@ class Network:
 
     def __call__(self, params: Mapping[str, Tensor], x: Float[Tensor, "n ..."]) -> Float[Tensor, "n C"]:
         """Outputs with some of the parameters replaced; they can be differentiated."""
-        outputs = functional_call(self.module, {**self.params, **params}, (x,))
+        outputs = self.functional({**self.params, **params}, x)
         return outputs.unsqueeze(-1) if outputs.ndim == 1 else outputs
 
     @torch.no_grad()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,8 @@ _CALLS = {
     "scaled_dot_product_attention",
 }
 _KIND_OF_CALL = {name: kind for kind, names in _CALLS.items() for name in names.split()}
+_BIAS = re.compile(r".*bias.*|(b|beta|shift|offset)_?\d*", re.IGNORECASE)
+"""Names alone tell: a factor may be a vector too, and without it nothing is left of the network."""
 _LEAKY = ("leakyrelu", "prelu", "rrelu")
 
 
@@ -61,7 +64,7 @@ def structure(network: Network) -> Structure:
             found[_KIND_OF_CALL[call]].append(f"{call}()")
     leaky = [text for text in found["activation"] if _plain(text).startswith(_LEAKY)]
     return Structure(
-        biases=tuple(name for name in network.params if _is_bias(name, network)),
+        biases=tuple(name for name in network.params if _BIAS.fullmatch(name.rpartition(".")[2])),
         normalisation=tuple(found["normalisation"]),
         dropout=tuple(found["dropout"]),
         leaky_activations=tuple(leaky),
@@ -77,11 +80,6 @@ def _kind(part: nn.Module) -> str | None:
         return homes.pop()
     # People write normalisation layers of their own; the name gives them away.
     return "normalisation" if "norm" in type(part).__name__.lower() else None
-
-
-def _is_bias(name: str, network: Network) -> bool:
-    own = name.rpartition(".")[2]
-    return "bias" in own or (network.params[name].ndim == 1 and "weight" not in own)
 
 
 def _plain(name: str) -> str:

@@ -6,7 +6,7 @@ import math
 from typing import Annotated, Any, Literal
 
 import torch
-from pydantic import ByteSize, Field, model_validator
+from pydantic import AfterValidator, ByteSize, Field, model_validator
 
 from recollect.config.errors import short
 from recollect.config.generator import GeneratorConfig
@@ -18,7 +18,7 @@ Share = Annotated[float, Field(ge=0, lt=1)]
 
 
 class TrialSettings(Section):
-    """What may differ between trials. Symbols of Haim 2022 in brackets."""
+    """What may differ between trials; by themselves, defaults are for momentum. Symbols of Haim 2022 in brackets."""
 
     lr_x: float = Field(default=0.3, gt=0, allow_inf_nan=False)
     lr_duals: float = Field(default=1e-3, gt=0, allow_inf_nan=False)
@@ -34,20 +34,11 @@ UNIFORM = ("dual_min", "smoothing")
 """Settings that are drawn uniformly; the others on a logarithmic scale."""
 
 
-SUITED: dict[str, dict[str, tuple[float, float]]] = {
-    "adam": {
-        "lr_x": (3e-3, 3e-2),
-        "lr_duals": (3e-3, 3e-2),
-        "init_scale": (1e-3, 0.1),
-        "dual_min": (0.05, 0.5),
-        "smoothing": (30.0, 200.0),
-    },
-}
-"""Ranges for optimisers that the usual ones, which are for momentum, do not suit: Adam's rates are sizes of steps."""
-
-
 class SearchConfig(Section):
-    """Random settings, drawn anew for each trial: log-uniform, except the last two, which are uniform."""
+    """Random settings, drawn anew for each trial: log-uniform, except the last two, which are uniform.
+
+    By themselves, ranges that are left out are those for momentum.
+    """
 
     trials: int = Field(ge=1)
     lr_x: tuple[float, float] = (0.1, 1.0)
@@ -91,6 +82,27 @@ def _is_range(given: object) -> bool:
     return 0 < given[0] <= given[1] < math.inf
 
 
+SUITED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "adam": (
+        {"lr_x": 0.01, "lr_duals": 0.01, "init_scale": 0.01, "dual_min": 0.1, "smoothing": 100.0},
+        {
+            "lr_x": (3e-3, 3e-2),
+            "lr_duals": (3e-3, 3e-2),
+            "init_scale": (1e-3, 0.1),
+            "dual_min": (0.05, 0.5),
+            "smoothing": (30.0, 200.0),
+        },
+    ),
+}
+"""Settings of a trial, and ranges, for optimisers that those for momentum do not suit: Adam's rates are step sizes."""
+
+
+def _in_order(bounds: tuple[float, float]) -> tuple[float, float]:
+    if not -math.inf < bounds[0] < bounds[1] < math.inf:
+        raise ValueError("give two finite numbers, the smaller one first")
+    return bounds
+
+
 class AttackConfig(Section):
     """One attack: what is minimised, over how many candidates, for how long, with which trials."""
 
@@ -99,11 +111,12 @@ class AttackConfig(Section):
     task: Literal["auto", "binary", "multiclass", "regression"] = "auto"
     """What the network was trained for; ``auto``: one output is a binary classifier, several are classes."""
     candidates: int = Field(default=1000, ge=1)
-    steps: int = Field(default=50_000, ge=1)
-    schedule: Literal["constant", "cosine"] = "constant"
+    steps: int = Field(default=5000, ge=1)
+    schedule: Literal["constant", "cosine"] = "cosine"
     precision: Precision = "tf32"
     """``fp16``: half-precision operands scaled row by row, as accurate as ``tf32``, on GPUs and for plain MLPs."""
-    optimiser: Literal["momentum", "adam", "same_gd"] = "momentum"
+    optimiser: Literal["momentum", "adam", "same_gd"] = "adam"
+    """``momentum`` is what was published. ``adam`` needs a tenth of its steps, and settings hardly matter to it."""
     momentum: float = Field(default=0.9, ge=0, lt=1)
     adam_betas: tuple[Share, Share] = (0.9, 0.9)
     """How much of the running means of gradient and squared gradient ``adam`` keeps from step to step.
@@ -128,12 +141,12 @@ class AttackConfig(Section):
     """Candidates of a trial worked on at once; fewer need less memory and more time. All when left out."""
     memory_limit: ByteSize | None = None
     """Such as "8GiB": chooses how much an MLP works on at once; other networks do with less when they run out."""
-    layer_weights: tuple[float, ...] | None = None
+    layer_weights: tuple[Annotated[float, Field(ge=0, allow_inf_nan=False)], ...] | None = None
     """Weight of each layer's residual, input side first; all 1 when left out, as published."""
-    dual_floor_weight: float = Field(default=5.0, ge=0)
-    box_weight: float = Field(default=1.0, ge=0)
+    dual_floor_weight: float = Field(default=5.0, ge=0, allow_inf_nan=False)
+    box_weight: float = Field(default=1.0, ge=0, allow_inf_nan=False)
     """0 switches the prior off, for data that are not images."""
-    box: tuple[float, float] = (-1.0, 1.0)
+    box: Annotated[tuple[float, float], AfterValidator(_in_order)] = (-1.0, 1.0)
     """Least and largest value of a pixel: [-1, 1] holds images less their mean, [0, 1] images as they are."""
     group: GroupChoice = "model"
     """The symmetry that ``same_gd`` and ``asymmetry`` work against."""
@@ -147,15 +160,29 @@ class AttackConfig(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _ranges_suit_the_optimiser(cls, given: Any) -> Any:
-        search = given.get("search") if isinstance(given, dict) else None
-        if isinstance(search, SearchConfig):
-            search = search.model_dump(exclude_unset=True)
-        if not isinstance(search, dict):
+    def _what_is_left_out_suits_the_optimiser(cls, given: Any) -> Any:
+        optimiser = given.get("optimiser", cls.model_fields["optimiser"].default) if isinstance(given, dict) else None
+        if not isinstance(optimiser, str) or optimiser not in SUITED:
             return given
-        return given | {"search": SUITED.get(str(given.get("optimiser")), {}) | search}
+        trial, ranges = SUITED[optimiser]
+        trials, search = given.get("trials", [{}]), given.get("search")
+        if isinstance(trials, list | tuple):
+            trials = [_filled(own, trial) for own in trials]
+        return given | {"trials": trials, "search": None if search is None else _filled(search, ranges)}
+
+    def drawn(self, seed: int) -> AttackConfig:
+        """With the trials that ``search`` stands for, if any."""
+        if self.search is None:
+            return self
+        return self.model_copy(update={"trials": self.search.draw(seed), "search": None})
 
     @property
     def needs_mean(self) -> bool:
         """Whether candidates are images, and the mean of the training set what makes inputs of them."""
         return self.space == "box" or (self.space == "dip" and self.dip.offset == "mean")
+
+
+def _filled(given: Any, suited: dict[str, Any]) -> Any:
+    """With what suits in place of what was left out; anything that is no section is left for pydantic to refuse."""
+    said = given.model_dump(exclude_unset=True) if isinstance(given, Section) else given
+    return suited | said if isinstance(said, dict) else given

@@ -10,7 +10,6 @@ from typing import Any
 import tomli_w
 from pydantic import ValidationError
 
-from recollect.config.attack import AttackConfig
 from recollect.config.errors import explain
 from recollect.config.run import Config
 from recollect.core import RecollectError
@@ -69,14 +68,8 @@ def with_drawn_trials(config: Config) -> Config:
 
     A sweep proposes its settings as it goes, and says in ``trials.jsonl`` what was run.
     """
-
-    def drawn(attack: AttackConfig) -> AttackConfig:
-        if attack.search is None:
-            return attack
-        return attack.model_copy(update={"trials": attack.search.draw(config.seed), "search": None})
-
-    baselines = {name: drawn(attack) for name, attack in config.baselines.items()}
-    attack = drawn(config.attack) if config.sweep is None else config.attack
+    baselines = {name: attack.drawn(config.seed) for name, attack in config.baselines.items()}
+    attack = config.attack.drawn(config.seed) if config.sweep is None else config.attack
     return config.model_copy(update={"attack": attack, "baselines": baselines})
 
 

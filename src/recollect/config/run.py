@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import Field, model_validator
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, model_validator
 
 from recollect.config.attack import AttackConfig
 from recollect.config.section import Section
@@ -12,6 +14,13 @@ from recollect.sweep.settings import SweepConfig
 from recollect.zoo.architectures import Architecture, MLPArchitecture
 from recollect.zoo.kinds_of_training import Training
 from recollect.zoo.training import TrainingConfig
+
+
+def _names_of_folders(baselines: dict[str, AttackConfig]) -> dict[str, AttackConfig]:
+    for name in baselines:
+        if not name or name.startswith(".") or "/" in name or "\\" in name:
+            raise ValueError(f"the name '{name}' is that of a folder as well; leave out slashes and a dot in front")
+    return baselines
 
 
 class Config(Section):
@@ -31,7 +40,7 @@ class Config(Section):
     attack: AttackConfig = AttackConfig()
     sweep: SweepConfig | None = None
     """Makes the attack a sweep over the ranges of ``attack.search``, in batches that are saved each."""
-    baselines: dict[str, AttackConfig] = Field(default_factory=dict)
+    baselines: Annotated[dict[str, AttackConfig], AfterValidator(_names_of_folders)] = Field(default_factory=dict)
     match: MatchConfig = MatchConfig()
     series: tuple[SeriesAxis, ...] = ()
     """What several runs vary; one axis or a grid. Everything else is the same for all of them."""

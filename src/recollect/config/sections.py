@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from recollect.config.generator import IndependentConfig
 from recollect.config.methods import GroupChoice
@@ -51,17 +51,23 @@ class SourceConfig(Section):
     sample_shape: tuple[int, ...] | None = None
 
 
+def _odd(window: int) -> int:
+    if window % 2 == 0:
+        raise ValueError("a window has a middle; choose an odd number such as 3")
+    return window
+
+
 class MatchConfig(Section):
     """How candidates are compared with reference data, and what counts as recovered."""
 
     distance: Literal["ncc", "l2"] = "ncc"
     score: Literal["ncc", "ssim", "distance"] = "ncc"
     quantile: float = Field(default=0.99, gt=0, lt=1)
-    vote_ratio: float = Field(default=1.1, ge=1)
+    vote_ratio: float = Field(default=1.1, ge=1, allow_inf_nan=False)
     each_candidate_once: bool = True
-    ssim_window: int = Field(default=3, ge=1)
+    ssim_window: Annotated[int, AfterValidator(_odd)] = Field(default=3, ge=1)
     scaling: Literal["stretch", "clamp"] = "stretch"
-    radius: float = Field(default=0.05, gt=0)
+    radius: float = Field(default=0.05, gt=0, allow_inf_nan=False)
     group: GroupChoice = "model"
     """Samples that it moves into one another count as one."""
     most: int | None = Field(default=None, ge=2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -72,6 +73,7 @@ def describe(
     (Fact(value='multiclass', origin='from the outputs'), (4,))
     """
     require_weights(net)
+    labels = _paired(samples, labels)
     shape = _input_shape(net, samples, input_shape)
     outputs = trial_outputs(net, shape.value)
     known = _task(outputs, labels, task)
@@ -83,6 +85,24 @@ def describe(
         outputs=outputs,
         parameters=sum(parameter.numel() for parameter in net.parameters()),
     )
+
+
+def _paired(samples: Tensor | None, labels: Tensor | None) -> Tensor | None:
+    """The labels as numbers, after a look at how many there are."""
+    if samples is not None and not samples.numel():
+        raise RecollectError(
+            f"the samples are empty (their shape is {list(samples.shape)}); give one at least, or none."
+        )
+    if labels is None:
+        return None
+    if not labels.numel():
+        raise RecollectError("there are no labels; give one for each sample, or leave them out.")
+    if samples is not None and samples.shape[:1] != labels.shape[:1]:
+        raise RecollectError(
+            f"the samples have the shape {list(samples.shape)} and the labels {list(labels.shape)}; give one label for "
+            "each sample."
+        )
+    return labels.long() if labels.dtype == torch.bool else labels
 
 
 def _input_shape(net: nn.Module, samples: Tensor | None, declared: tuple[int, ...] | None) -> Fact[tuple[int, ...]]:
@@ -126,11 +146,13 @@ def _classes(outputs: int, labels: Tensor | None, task: Fact[str], declared: int
             f"{declared} classes were declared and the network has outputs for {count or 'none'}; leave out the "
             "declaration."
         )
-    if task.value == "multiclass" and labels is not None and int(labels.max()) >= outputs:
-        raise RecollectError(
-            f"the data have a label {int(labels.max())}, the network has {outputs} outputs and labels count from 0; "
-            "give the data this network was trained on."
-        )
+    if task.value == "multiclass" and labels is not None:
+        unknown = labels[(labels < 0) | (labels >= outputs)]
+        if unknown.numel():
+            raise RecollectError(
+                f"the data have a label {unknown[0].item():g}, the network has {outputs} outputs and labels count from "
+                "0; give the data this network was trained on."
+            )
     return Fact(count, "declared" if declared is not None else task.origin)
 
 

@@ -74,9 +74,7 @@ def trial_outputs(net: nn.Module, sample_shape: tuple[int, ...]) -> int:
     >>> trial_outputs(nn.Linear(3, 5), (3,))
     5
     """
-    first = next(net.parameters())
-    generator = torch.Generator().manual_seed(0)
-    x = torch.rand(3, *sample_shape, generator=generator).to(first.device, first.dtype)
+    x = _random_inputs(net, sample_shape)
     with in_evaluation_mode(net):
         inputs = x[:2].requires_grad_()
         outputs = _rows(net, inputs)
@@ -98,6 +96,17 @@ def trial_outputs(net: nn.Module, sample_shape: tuple[int, ...]) -> int:
                     "statistics, so samples cannot be told apart; use running statistics."
                 )
     return outputs.shape[1]
+
+
+def _random_inputs(net: nn.Module, sample_shape: tuple[int, ...]) -> Float[Tensor, "3 ..."]:
+    first, generator = next(net.parameters()), torch.Generator().manual_seed(0)
+    try:
+        return torch.rand(3, *sample_shape, generator=generator).to(first.device, first.dtype)
+    except (RuntimeError, OverflowError, TypeError) as error:  # sizes below zero, or that no computer has
+        raise RecollectError(
+            f"no input can be made of shape {list(sample_shape)}; give --shape as the network expects it, such as "
+            "1,28,28."
+        ) from error
 
 
 def _rows(net: nn.Module, x: Float[Tensor, "n ..."]) -> Float[Tensor, "n C"]:

@@ -55,10 +55,12 @@ def load_weights(net: nn.Module, state: dict[str, Tensor], origin: str) -> None:
 
 
 def _require_fitting(net: nn.Module, state: Mapping[str, Tensor], origin: str) -> None:
-    """Every name on both sides, with the same shape."""
+    """Every name on both sides, with the same shape; counts of batches may be missing, as PyTorch lets them be."""
     expected = {name: tuple(value.shape) for name, value in net.state_dict().items()}
     found = {name: tuple(value.shape) for name, value in state.items()}
     for name in sorted(expected.keys() | found.keys(), key=str):
+        if name not in found and name.rpartition(".")[2] == "num_batches_tracked":
+            continue
         if expected.get(name) != found.get(name):
             raise RecollectError(
                 f"the weights in '{origin}' do not fit the architecture: '{name}' is "

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from recollect.core import Variables, per_trial
+from recollect.core import Copies, Variables, per_trial
 
 _COUNT = "count"
 _MEAN, _SQUARE = "mean of ", "mean square of "
@@ -33,6 +33,10 @@ class Adam:
     lr: dict[str, Float[Tensor, " T"]]
     betas: tuple[float, float] = (0.9, 0.999)
     epsilon: float = 1e-8
+
+    @property
+    def copies(self) -> Copies:
+        return Copies(kept=3, made=7)
 
     def init(self, variables: Variables) -> Variables:
         means = {_MEAN + name: torch.zeros_like(value) for name, value in variables.items()}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from recollect.core import Variables, per_trial
+from recollect.core import Copies, Variables, per_trial
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,10 @@ class Momentum:
 
     lr: dict[str, Float[Tensor, " T"]]
     momentum: float = 0.9
+
+    @property
+    def copies(self) -> Copies:
+        return Copies()
 
     def init(self, variables: Variables) -> Variables:
         return {name: value.new_zeros(value.shape) for name, value in variables.items()}

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from recollect.core import Variables, per_trial
+from recollect.core import Copies, Variables, per_trial
 from recollect.groups import Group
 from recollect.optimisers.momentum import Momentum
 
@@ -40,6 +40,10 @@ class SameGD:
     beta: float = 0.9
     schedule: MixSchedule = "constant"
     memory: Memory = "squared_gradient"
+
+    @property
+    def copies(self) -> Copies:
+        return Copies(kept=3, made=10)
 
     def init(self, variables: Variables) -> Variables:
         x = variables["x"]

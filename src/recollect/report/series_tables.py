@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from recollect.analysis.summary import BEYOND_LUCK
 from recollect.core import RecollectError
 from recollect.report.parsing import check_format, number, read_object
 from recollect.report.words import NOTHING, decimal, text, whole
@@ -42,6 +43,11 @@ def series_verdict(record: Record) -> str:
     best = max(counted, key=lambda member: member[key])
     if not best[key]:
         return f"{so_far}. None of them has a training sample counted as {name}."
+    if key == "recovered":
+        counted = [member for member in counted if (number(member.get("luck_probability")) or 0.0) <= BEYOND_LUCK]
+        if not counted:
+            return f"{so_far}. In none of them is anything found beyond chance."
+        best = max(counted, key=lambda member: member[key])
     luck = "" if not best["null_count"] else f" ({best[f'null_{key}']} of {best['null_count']} held-out ones)"
     return (
         f"{so_far}. Most is found at {best['name']}: {best[key]} of {best['reference_count']} training samples "
@@ -51,9 +57,8 @@ def series_verdict(record: Record) -> str:
 
 _BRIEF: dict[str, Callable[[Record], str]] = {
     "member": lambda member: text(member["name"]),
-    "SSIM > 0.4": lambda member: _beside_luck(member, "good_ssim04", whole),
-    "recovered": lambda member: _beside_luck(member, "recovered", whole),
-    "training error": lambda member: _share(member["training_error"]),
+    "SSIM > 0.4": lambda member: _counted(member, "good_ssim04"),
+    "recovered": lambda member: _counted(member, "recovered"),
     "test error": lambda member: _share(member["test_error"]),
     "time": lambda member: _seconds(member["seconds"]),
 }
@@ -75,8 +80,8 @@ _GENERATED: dict[str, Callable[[Record], str]] = {
 _FULL: dict[str, Callable[[Record], str]] = {
     **_BRIEF,
     "top-10 SSIM": lambda member: decimal(member["top10_ssim"]),
-    "mean DSSIM": lambda member: _beside_luck(member, "mean_dssim", decimal),
-    "samples": lambda member: whole(member["reference_count"]),
+    "mean DSSIM": lambda member: _beside_luck(decimal(member["mean_dssim"]), decimal(member["null_mean_dssim"])),
+    "training error": lambda member: _share(member["training_error"]),
     "training loss": lambda member: text(member["training_loss"]),
     "peak memory": lambda member: _gibibytes(member["peak_memory_bytes"]),
 }
@@ -87,7 +92,7 @@ def listing(record: Record, brief: bool = False) -> list[list[str]]:
     generated = any(member.get("label_agreement") is not None for member in record["members"])
     columns = dict((_GENERATED_BRIEF if brief else _GENERATED) if generated else _BRIEF if brief else _FULL)
     if measure(record)[0] == "recovered" and not generated:
-        columns["NCC ≥ 0.8"] = lambda member: _beside_luck(member, "ncc80", whole)
+        columns["NCC ≥ 0.8"] = lambda member: _counted(member, "ncc80")
     members = record["members"]
     if any(member["state"] != "done" for member in members):
         columns["state"] = lambda member: text(member["state"])
@@ -96,9 +101,19 @@ def listing(record: Record, brief: bool = False) -> list[list[str]]:
     return [list(kept), *([column[row] for column in kept.values()] for row in range(len(members)))]
 
 
-def _beside_luck(member: Record, key: str, shown: Callable[[object], str]) -> str:
-    null = shown(member[f"null_{key}"])
-    return shown(member[key]) if null == NOTHING else f"{shown(member[key])} ({null})"
+def _counted(member: Record, key: str) -> str:
+    """Among training samples, and among held-out ones, of which there are often many more."""
+    return _beside_luck(
+        _among(member[key], member["reference_count"]), _among(member[f"null_{key}"], member["null_count"])
+    )
+
+
+def _among(count: object, samples: object) -> str:
+    return NOTHING if number(count) is None else f"{whole(count)}/{whole(samples)}"
+
+
+def _beside_luck(found: str, null: str) -> str:
+    return found if null == NOTHING else f"{found} ({null})"
 
 
 def _share(value: object) -> str:

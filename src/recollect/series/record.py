@@ -19,6 +19,7 @@ _FOUND = (
     "null_good_ssim04",
     "recovered",
     "null_recovered",
+    "luck_probability",
     "ncc80",
     "null_ncc80",
     "top10_ssim",

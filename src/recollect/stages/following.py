@@ -11,7 +11,7 @@ from recollect.build import build_problems
 from recollect.config import AttackConfig, Config
 from recollect.datasets import mean_for
 from recollect.given import Given
-from recollect.networks import load_network, load_source
+from recollect.networks import load_given, load_network
 from recollect.solve import Snapshot, solve
 from recollect.team import next_search, own_device
 
@@ -30,7 +30,7 @@ def follow() -> None:
     while (task := next_search()) is not None:
         config, attack = Config.model_validate(task["config"]), AttackConfig.model_validate(task["attack"])
         if config.source is not None:
-            net, sample_shape = load_source(config.source)
+            net, sample_shape = load_given(config)
         else:
             net, facts = load_network(Path(task["folder"]))
             sample_shape = facts.sample_shape

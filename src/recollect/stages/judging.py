@@ -56,6 +56,14 @@ def report_stage(run: Run) -> None:
     run.narrator.say(f"Report written to {path}")
 
 
+def rehearse_match(config: Config, net: nn.Module, data: TaskData, heldout: TaskData | None) -> None:
+    """Judge a few samples as if they were candidates: what does not suit the data is said before anything is done."""
+    few, shape = data.x[:4], tuple(data.x.shape[1:])
+    rule = match_rule(config, chosen_group(config.match.group, net, shape))
+    unseen = None if heldout is None else heldout.x[:4]
+    judge(few, few, data.mean, unseen, rule, config.match.score, config.match.quantile)
+
+
 def judge_run(
     folder: RunFolder,
     config: Config,

@@ -9,7 +9,7 @@ from torch import nn
 
 from recollect.config import Config
 from recollect.devices import resolve_devices
-from recollect.networks import load_network, load_source
+from recollect.networks import load_given, load_network
 from recollect.progress import Narrator
 from recollect.runs import RunFolder
 from recollect.sharing import shared
@@ -35,6 +35,6 @@ class Run:
     def network(self) -> tuple[nn.Module, tuple[int, ...]]:
         """The network under attack and the shape of one of its inputs."""
         if self.config.source is not None:
-            return load_source(self.config.source)
+            return load_given(self.config)
         net, facts = load_network(self.folder.path)
         return net, facts.sample_shape

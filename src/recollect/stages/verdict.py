@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-BEYOND_LUCK = 0.01
-"""A count that luck reaches with a higher probability than this is not called recovery."""
+from recollect.analysis.summary import BEYOND_LUCK
 
 
 def verdict(summary: Mapping[str, Any]) -> str:
     """What was recovered, what chance would have given, and nothing beyond that."""
     n = summary.get("reference_count")
+    if summary.get("trials") and summary.get("diverged_trials") == summary["trials"]:
+        return "Every trial diverged, so nothing was found; choose smaller rates (lr_x and lr_duals of attack.trials)."
     if n is None:
         kept = summary.get("distilled", 0)
         return f"{kept} distinct candidates were found; without reference data nothing about them has been verified."

@@ -18,9 +18,10 @@ from types import ModuleType
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from recollect.core import RecollectError
+from recollect.loading.exported import ExportedNetwork
 from recollect.sweep.execute import run_trials
 from recollect.sweep.propose import Proposal
 from recollect.sweep.record import Trial
@@ -66,12 +67,29 @@ def run_portion(
 
 
 def as_sent(sweep: Sweep) -> bytes:
-    """What travels; classes of the user's own go with the network, workers have PyTorch and recollect."""
+    """What travels."""
+    return _pickled(sweep, sweep.net)
+
+
+def require_sendable(net: nn.Module) -> None:
+    """Said before anything is computed: the network cannot leave this process."""
+    _pickled(net, net)
+
+
+def _pickled(value: object, net: nn.Module) -> bytes:
+    """Classes of the user's own go with the network, workers have PyTorch and recollect."""
     pickling = load_ray().cloudpickle
-    for name in {type(part).__module__ for part in sweep.net.modules()}:
+    for name in {type(part).__module__ for part in net.modules()}:
         if name.partition(".")[0] not in ("torch", "recollect") and name in sys.modules:
             pickling.register_pickle_by_value(sys.modules[name])
-    return pickling.dumps(sweep)
+    try:
+        return pickling.dumps(value)
+    # A network of the user's own may raise anything.
+    except Exception as error:
+        what = "a torch.export program" if isinstance(net, ExportedNetwork) else f"this network ({_brief(error)})"
+        raise RecollectError(
+            f"{what} cannot be sent to other processes, as --executor ray does; use --executor local."
+        ) from error
 
 
 def portion_size(sweep: Sweep) -> int:

@@ -9,8 +9,9 @@ from recollect.sweep.telling import PACKAGES
 from recollect.trackers import needed
 
 
-def require_ready(sweep: SweepConfig) -> None:
-    require_storage(sweep)
+def require_ready(sweep: SweepConfig, writing: bool = True) -> None:
+    """Without ``writing`` nothing is made, not even the tables of a new study."""
+    require_storage(sweep, writing)
     if sweep.executor == "ray":
         require_cluster(sweep.address)
     if sweep.tracker != "none":

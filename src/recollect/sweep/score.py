@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -10,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from recollect.candidates.generator import Generator
-from recollect.core import RecollectError
+from recollect.core import RecollectError, Target
 from recollect.objectives import KKT
 from recollect.problem import Problem, State
 
@@ -18,12 +19,22 @@ Score = Callable[[Problem, State], Float[Tensor, " T"]]
 
 
 def first_layer_residual(problem: Problem, state: State) -> Float[Tensor, " T"]:
-    """What the candidates leave unexplained of the first layer.
+    """What the candidates leave unexplained of the first layer that can tell them apart.
 
     Later layers keep much of their initial noise, which no candidate explains. In the row space the layer is what
     the search sees of it. Ranks trials of momentum SGD; Adam's drive it below what the true data reach.
     """
-    return layer_residual(problem, state, 0)
+    return layer_residual(problem, state, telling_layer(problem.target))
+
+
+def telling_layer(target: Target) -> int:
+    """The first layer with as many parameters as a sample has values, or the largest of all.
+
+    A few small kernels are a handful of equations, which candidates satisfy that resemble nothing.
+    """
+    sizes = [sum(target.params[name].numel() for name in layer) for layer in target.layers]
+    values = math.prod(target.sample_shape)
+    return next((place for place, size in enumerate(sizes) if size >= values), sizes.index(max(sizes)))
 
 
 @torch.no_grad()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -74,14 +75,58 @@ def with_driver(url: str) -> str:
     return re.sub(r"^postgres(ql)?://", "postgresql+psycopg://", url)
 
 
-def require_storage(sweep: SweepConfig) -> None:
-    """What is missing or unreachable is said before anything is computed."""
+def anchored(url: str) -> str:
+    """A SQLite file by its absolute path, so that a sweep can go on from any folder; other URLs as they are.
+
+    >>> anchored("sqlite:////data/study.db"), anchored("sqlite:///:memory:"), anchored("postgresql://me@host/db")
+    ('sqlite:////data/study.db', 'sqlite:///:memory:', 'postgresql://me@host/db')
+    """
+    file = _sqlite_file(url)
+    if file is None or file.is_absolute():
+        return url
+    from sqlalchemy import make_url
+
+    return make_url(url).set(database=str(Path.cwd() / file)).render_as_string(hide_password=False)
+
+
+def _sqlite_file(url: str) -> Path | None:
+    """None where it is no file, or cannot be told: whoever opens the storage says why."""
+    try:
+        from sqlalchemy import make_url
+
+        known = make_url(url)
+    except Exception:
+        return None
+    named = known.get_backend_name() == "sqlite" and known.database
+    return None if not named or named.startswith((":", "file:")) else Path(named)
+
+
+def require_storage(sweep: SweepConfig, writing: bool = True) -> None:
+    """What is missing or unreachable is said before anything is computed; ``writing`` makes a study's tables too."""
     if sweep.by_optuna:
         load_optuna()
     if sweep.sampler == "qmc":
         _require_scipy()
-    if sweep.storage is not None:
+    if sweep.storage is not None and writing:
         open_storage(Path(), sweep.storage)
+    elif sweep.storage is not None:
+        _require_answer(sweep.storage)
+
+
+def _require_answer(url: str) -> None:
+    from sqlalchemy import create_engine, inspect
+
+    with reachable(url):
+        file = _sqlite_file(url)
+        if file is not None and not file.exists():  # a connection would make it
+            if not os.access(file.parent, os.W_OK | os.X_OK):
+                raise OSError(f"no file can be written in '{file.parent}'")
+            return
+        engine = create_engine(with_driver(url))
+        try:
+            inspect(engine).get_table_names()
+        finally:
+            engine.dispose()
 
 
 def without_password(url: str) -> str:

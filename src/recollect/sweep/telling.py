@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from recollect.core import RecollectError
-from recollect.sweep.record import Trial
+from recollect.runs import RunFolder
+from recollect.sweep.record import Trial, finished_trials
 from recollect.trackers import needed
 
 Log = Callable[[Mapping[str, float], int], None]
@@ -16,6 +17,7 @@ Log = Callable[[Mapping[str, float], int], None]
 def tracking(tracker: str, name: str, folder: Path, warn: Callable[[str], None]) -> Callable[[Sequence[Trial]], None]:
     """What is told of trials that were saved: their score, settings, steps and how they ended, by their number.
 
+    Trials that the folder has already are left out: the tracker was told of them when they ended.
     A tracker that fails at the start is an error; one that fails later is warned of once, and the sweep goes on.
     """
     try:
@@ -28,13 +30,14 @@ def tracking(tracker: str, name: str, folder: Path, warn: Callable[[str], None])
             f"the tracker '{tracker}' cannot be used ({_brief(error)}); set it up, or go on with --tracker none."
         ) from error
 
-    listening = True
+    listening, before = True, {trial.number for trial in finished_trials(RunFolder(folder))}
 
     def told(trials: Sequence[Trial]) -> None:
         nonlocal listening
         try:
             for trial in trials if listening else []:
-                log(figures(trial), trial.number)
+                if trial.number not in before:
+                    log(figures(trial), trial.number)
         except Exception as error:
             listening = False
             warn(f"The tracker '{tracker}' failed ({_brief(error)}) and is told nothing more; the sweep goes on.")

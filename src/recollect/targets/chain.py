@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -25,14 +25,17 @@ class Chain:
 
 def read_chain(module: nn.Module, sample_shape: tuple[int, ...]) -> Chain:
     """The layers of a module made of Flatten, Linear and ReLU, and perhaps a first Conv2d, as they were defined."""
-    leaves = [(name, part) for name, part in module.named_modules() if not list(part.children())]
+    parts = list(module.named_modules(remove_duplicate=False))  # a block may come twice
+    leaves = [(name, part) for name, part in parts if not list(part.children())]
     weighted = [(name, part) for name, part in leaves if isinstance(part, nn.Linear | nn.Conv2d)]
+    _require_no_hooks(parts)
     _require_alternation(leaves)
     params: dict[str, Tensor] = dict(module.named_parameters())
     layers_of = tuple(
         (f"{name}.weight".lstrip("."), f"{name}.bias".lstrip(".") if part.bias is not None else None)
         for name, part in weighted
     )
+    _require_own_weights([name for pair in layers_of for name in pair if name is not None], params)
     first, patches = weighted[0][1], Patches(tuple(sample_shape))
     if isinstance(first, nn.Conv2d):
         patches = Patches(tuple(sample_shape), (first.kernel_size[0], first.kernel_size[1]))
@@ -56,6 +59,19 @@ def is_chain(module: nn.Module, sample_shape: tuple[int, ...]) -> bool:
         for part in module.modules()
         if list(part.children())
     )
+
+
+def _require_no_hooks(parts: Sequence[tuple[str, nn.Module]]) -> None:
+    """Hooks may change what a part computes, as those of pruning and of weight normalisation do."""
+    for name, part in parts:
+        if part._forward_hooks or part._forward_pre_hooks or "forward" in vars(part):
+            raise RecollectError(f"the MLP target knows nothing of hooks, such as that of '{name}'; {_ADVICE}")
+
+
+def _require_own_weights(names: Sequence[str], params: Mapping[str, Tensor]) -> None:
+    shared = next((name for name in names if name not in params), None)
+    if shared is not None:
+        raise RecollectError(f"the MLP target needs layers with weights of their own, '{shared}' is none; {_ADVICE}")
 
 
 def _require_alternation(leaves: Sequence[tuple[str, nn.Module]]) -> None:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.func import functional_call
 from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from recollect.calling import Functional
 from recollect.core import Pullback, RecollectError
 from recollect.features import Tap, Tapped, feature_taps
 from recollect.targets.module import ModuleTarget
@@ -61,6 +61,7 @@ class ClassifierTarget:
         inputs = {f"norm.{name}": Tap(name, "input") for name in norms}
         self._tapped = Tapped(module, feature_taps(module, self.sample_shape, features) | inputs)
         self._tapped.to(device=device, dtype=dtype)
+        self._functional = Functional.of(self._tapped)
         self._norms = {f"norm.{name}": self._tapped.module.get_submodule(name) for name in norms}
         self._differentiable = ModuleTarget(module, self.sample_shape, dtype, device)
         self.classes = self.observe(_one_sample(self._tapped, self.sample_shape)).outputs.shape[2]
@@ -106,7 +107,7 @@ class ClassifierTarget:
     def _loss_gradient(self, x: Float[Tensor, "m ..."], labels: Int[Tensor, " m"]) -> Float[Tensor, " p"]:
         with torch.enable_grad():
             weights = {name: value.detach().requires_grad_() for name, value in self._tapped.named_parameters()}
-            outputs, seen = functional_call(self._tapped, weights, (x,))
+            outputs, seen = self._functional(weights, x)
             loss = F.cross_entropy(seen.get("logits", outputs), labels)
             grads = torch.autograd.grad(loss, list(weights.values()), create_graph=True, materialize_grads=True)
         return torch.cat([grad.flatten() for grad in grads])

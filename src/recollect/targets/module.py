@@ -8,12 +8,16 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.func import functional_call, vmap
+from torch.func import vmap
 from torch.utils.checkpoint import checkpoint
 
+from recollect.calling import Functional
 from recollect.core import Pullback, RecollectError
 from recollect.loading.usable import in_evaluation_mode, require_weights
 from recollect.targets.smooth_relu import SmoothReLUMode
+
+_NO_SECOND_DERIVATIVE = ("is not implemented", "differentiate twice", "Double backward")
+"""What PyTorch says of operations whose gradient has no gradient."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +38,17 @@ class ModulePulled:
     ) -> tuple[Float[Tensor, "T m ..."], Float[Tensor, "T m C"]]:
         total = self.combined if total is None else total
         outer = [2 * weights[name] * (total[name].detach() - self.params[name]) for name in self.combined]
-        x_gradient, cotangent_gradient = torch.autograd.grad(
-            list(self.combined.values()), [self.x, self.cotangent], outer, materialize_grads=True
-        )
+        try:
+            x_gradient, cotangent_gradient = torch.autograd.grad(
+                list(self.combined.values()), [self.x, self.cotangent], outer, materialize_grads=True
+            )
+        except RuntimeError as error:
+            if not any(words in str(error) for words in _NO_SECOND_DERIVATIVE):
+                raise
+            raise RecollectError(
+                f"the network cannot be differentiated twice, which this attack needs ({_first_line(error)}); replace "
+                "that operation by one that can."
+            ) from error
         return x_gradient, cotangent_gradient
 
 
@@ -65,7 +77,7 @@ class ModuleTarget:
         self.sample_shape = tuple(sample_shape)
         self._recompute = recompute
         self._vectorised: bool | None = None
-        self._module = module
+        self._module, self._functional = module, Functional.of(module)
         require_weights(module)
         device = next(module.parameters()).device if device is None else device
         self.params = {name: _copy(value, dtype, device) for name, value in module.named_parameters()}
@@ -105,13 +117,12 @@ class ModuleTarget:
         return outputs, pullback
 
     def _outputs(self, params: dict[str, Tensor], x: Tensor, smoothing: Tensor) -> Tensor:
-        with in_evaluation_mode(self._module):
-            if self._vectorised is None:
-                self._vectorised = self._can_be_vectorised(params, x, smoothing)
-            if self._recompute:
-                outputs = checkpoint(self._all_trials, params, x, smoothing, use_reentrant=False)
-            else:
-                outputs = self._all_trials(params, x, smoothing)
+        if self._vectorised is None:
+            self._vectorised = self._can_be_vectorised(params, x, smoothing)
+        if self._recompute:
+            outputs = checkpoint(self._all_trials, params, x, smoothing, use_reentrant=False)
+        else:
+            outputs = self._all_trials(params, x, smoothing)
         assert isinstance(outputs, Tensor)
         if outputs.ndim == 2:
             outputs = outputs.unsqueeze(-1)
@@ -142,8 +153,9 @@ class ModuleTarget:
         return torch.stack([self._one_trial(own[trial], x[trial], smoothing[trial]) for trial in rows])
 
     def _one_trial(self, params: dict[str, Tensor], x: Tensor, smoothing: Tensor) -> Tensor:
-        with SmoothReLUMode(smoothing):
-            outputs = functional_call(self._module, {**params, **self.buffers}, (x,))
+        # Set here, since checkpointing calls this again later.
+        with in_evaluation_mode(self._module), SmoothReLUMode(smoothing):
+            outputs = self._functional({**params, **self.buffers}, x)
         if not isinstance(outputs, Tensor):
             raise RecollectError(
                 f"the network returns {type(outputs).__name__} instead of one tensor; wrap it in a module that returns "
@@ -161,3 +173,7 @@ def _copy(value: Tensor, dtype: torch.dtype | None, device: torch.device) -> Ten
 def _recording(value: Tensor) -> Tensor:
     """A leaf of its own where the caller records no gradients; ``adjoint`` differentiates with respect to it."""
     return value if value.requires_grad else value.detach().requires_grad_()
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0][:200].rstrip(".")
