@@ -7,10 +7,29 @@ size of the parameters. Start it with torchrun; each process calls `recollect.at
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
+
+
+def _load_without_a_group() -> None:
+    """Load what torch.compile would load within a search.
+
+    These functions keep the group of that moment as their default, and with it the group's threads, beyond
+    destroy_process_group; a thread that is left may abort Python's exit (pytorch/pytorch#190489).
+    """
+    world = dist.group.WORLD
+    dist.group.WORLD = None
+    try:
+        import_module("torch.distributed.nn")
+    finally:
+        dist.group.WORLD = world
+
+
+if dist.is_available():
+    _load_without_a_group()
 
 SumAcross = Callable[[Tensor], Tensor]
 """Sums a tensor over all processes."""
