@@ -96,7 +96,8 @@ def test_a_diverging_trial_is_frozen_and_its_neighbours_do_not_notice(target: st
     assert all(bool(value.isfinite().all()) for value in state.variables.values())
     without = solve(problem(GOOD, OTHER, OTHER, target=target))
     for trial in (0, 2):
-        assert torch.equal(state.variables["x"][trial], without.variables["x"][trial])
+        # Not bit for bit: who moves up in a smaller batch may be rounded otherwise.
+        assert torch.allclose(state.variables["x"][trial], without.variables["x"][trial], rtol=1e-9, atol=1e-13)
 
 
 def test_same_seed_same_bits_other_seed_other_bits() -> None:

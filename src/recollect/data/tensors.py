@@ -20,7 +20,8 @@ def read_safetensors(path: str, origin: str) -> tuple[Tensor, Tensor]:
         require_small_header(path)
         with safe_open(path, framework="pt") as file:
             images, labels = pick_keys(file.keys(), origin)
-            return file.get_tensor(images), file.get_tensor(labels)
+            # Copies, since a tensor as it lies in the file starts anywhere: see `read_safetensors_file`.
+            return file.get_tensor(images).clone(), file.get_tensor(labels).clone()
     except RecollectError:
         raise
     # A damaged file may raise almost anything: kinds of numbers that PyTorch does not have are a KeyError.

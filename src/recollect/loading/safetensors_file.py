@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file
 from torch import Tensor
 
 from recollect.loading.plain import LARGEST_COUNT, LARGEST_DESCRIPTION, NotPlainError
@@ -16,9 +15,12 @@ def read_safetensors_file(path: str | os.PathLike[str]) -> dict[str, Tensor]:
     require_small_header(path)
     try:
         with safe_open(path, framework="pt") as file:
-            if len(file.keys()) > LARGEST_COUNT:
+            names = file.keys()
+            if len(names) > LARGEST_COUNT:
                 raise NotPlainError(f"it holds more than {LARGEST_COUNT:,} tensors")
-        return load_file(path)
+            # A tensor as it lies in the file starts anywhere: products of it are slower, and on some processors round
+            # otherwise than those of a tensor that PyTorch placed, so that a resumed run would end elsewhere.
+            return {name: file.get_tensor(name).clone() for name in names}
     except NotPlainError:
         raise
     # A damaged file may raise almost anything: kinds of numbers that PyTorch does not have are a KeyError.
