@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -54,19 +55,24 @@ def go_on(
     device: str | None,
     refused: Mapping[str, object],
     trials: int | None = None,
+    moved: Callable[[Config], Config] = lambda config: config,
 ) -> None:
-    """A run is gone on with as it was started; an option that would be ignored is refused. A sweep may grow."""
-    run = experiments.resume(resume, Narrator(quiet=as_json), command_line(), device)
-    require_as_started(run.config, resume, out, overrides, refused)
+    """A run is gone on with as it was started; what would be ignored is refused. A sweep may move and grow."""
+    begun = experiments.resume(resume, Narrator(quiet=as_json), command_line(), device)
+    run = replace(begun, config=moved(begun.config))
+    _require_as_started(run.config, resume, out, overrides, refused)
     grown = run if trials is None else experiments.with_more_trials(run, trials)
     if dry_run:
         return show_dry_run(grown.config, as_json)
+    if run.config != begun.config:
+        with run.folder.locked():
+            run.folder.write_text("config.toml", to_toml(run.config))
     if isinstance(grown, Run) and grown is not run:
         pipeline.search_again(grown)
     return _finish(grown, as_json)
 
 
-def require_as_started(
+def _require_as_started(
     config: Config, folder: Path, out: Path | None, overrides: list[str] | None, refused: Mapping[str, object]
 ) -> None:
     given = [option for option, value in refused.items() if value is not None and value is not False]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from recollect import experiments
 from recollect.cli_options import (
     AsJson,
     ConfigFile,
@@ -34,21 +33,16 @@ from recollect.cli_options import (
 from recollect.cli_runs import (
     as_seen,
     begin,
-    command_line,
     configured,
     engine_overrides,
     go_on,
     named_data,
     named_source,
     reference_data,
-    require_as_started,
 )
-from recollect.config import Config, to_toml, updated, with_settings
+from recollect.config import Config, updated, with_settings
 from recollect.core import RecollectError
-from recollect.devices import resolve_devices
 from recollect.networks import load_given
-from recollect.progress import Narrator
-from recollect.show import show_dry_run
 from recollect.sweep.cluster import require_sendable
 from recollect.sweep.ready import require_ready
 from recollect.sweep.storage import anchored
@@ -120,7 +114,8 @@ def sweep(
         refused |= {"--holdout": holdout, "--task": task, "--n": n, "--batch": batch, "--sampler": sampler}
         refused |= {"--storage": storage, "--config": config_file, "--preset": preset, "--overwrite": overwrite}
         refused |= {"--pruning": pruning}
-        return resume_sweep(resume, out, overrides, dry_run, as_json, device, refused, trials, elsewhere)
+        moved = partial(moved_sweep, folder=resume, elsewhere=elsewhere)
+        return go_on(resume, out, overrides, dry_run, as_json, device, refused, trials, moved)
     asked = {"batch": batch, "sampler": sampler, "pruning": pruning, "storage": storage, **elsewhere}
     changes = sweep_overrides(config_file, preset, trials, asked)
     config = configured(config_file, preset, [*changes, *overrides], device)
@@ -140,35 +135,6 @@ def sweep(
     return begin(config, "reproduce" if config.source is None else "judged", out, overwrite, dry_run, as_json)
 
 
-def resume_sweep(
-    resume: Path,
-    out: Path | None,
-    overrides: list[str],
-    dry_run: bool,
-    as_json: bool,
-    device: str | None,
-    refused: Mapping[str, object],
-    trials: int | None,
-    elsewhere: Mapping[str, str | None],
-) -> None:
-    """The folder changes only where nothing is refused."""
-    run = experiments.resume(resume, Narrator(quiet=True), command_line())
-    moved = moved_sweep(run.config, resume, elsewhere)
-    if device is not None:
-        resolve_devices(device)
-    shown = replace(run, config=moved if device is None else moved.model_copy(update={"device": device}))
-    require_as_started(shown.config, resume, out, overrides, refused)
-    grown = shown if trials is None else experiments.with_more_trials(shown, trials)
-    if any(value is not None for value in elsewhere.values()):
-        require_usable(moved)
-    if dry_run:
-        return show_dry_run(grown.config, as_json)
-    if moved != run.config:
-        with run.folder.locked():
-            run.folder.write_text("config.toml", to_toml(moved))
-    return go_on(resume, out, overrides, dry_run, as_json, device, refused, trials)
-
-
 def moved_sweep(config: Config, folder: Path, elsewhere: Mapping[str, str | None]) -> Config:
     """An interrupted sweep may go on elsewhere: where trials run and who is told has no part in what they find."""
     given = {f"sweep.{name}": value for name, value in elsewhere.items() if value is not None}
@@ -182,8 +148,12 @@ def moved_sweep(config: Config, folder: Path, elsewhere: Mapping[str, str | None
     if source is not None and source.folder is not None and not Path(source.folder).exists():
         copy = folder.resolve() / "model"
         changes |= {"source.folder": str(copy)} if (copy / "model.json").is_file() else {}
-    changes |= given
-    return with_settings(config, changes, "options") if changes else config
+    if not changes | given:
+        return config
+    moved = with_settings(config, changes | given, "options")
+    if given:
+        require_usable(moved)
+    return moved
 
 
 def require_usable(config: Config) -> None:

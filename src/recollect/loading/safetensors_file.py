@@ -18,8 +18,8 @@ def read_safetensors_file(path: str | os.PathLike[str]) -> dict[str, Tensor]:
             names = file.keys()
             if len(names) > LARGEST_COUNT:
                 raise NotPlainError(f"it holds more than {LARGEST_COUNT:,} tensors")
-            # A tensor as it lies in the file starts anywhere: products of it are slower, and on some processors round
-            # otherwise than those of a tensor that PyTorch placed, so that a resumed run would end elsewhere.
+            # A tensor as it lies in the file starts anywhere, and on some processors its products round otherwise than
+            # those of a tensor that PyTorch placed: a resumed run would end elsewhere.
             return {name: file.get_tensor(name).clone() for name in names}
     except NotPlainError:
         raise
