@@ -11,7 +11,7 @@ from torch import Tensor
 
 from recollect.memory import AtOnce
 from recollect.objectives import KKT
-from recollect.products import matrix, product, rows, summed
+from recollect.products import Rows, matrix, product, rows, summed, summed_matrix, through_pairs
 from recollect.targets import MLPTarget
 
 HALF_STEP = 2.0**-11
@@ -47,6 +47,36 @@ def test_sums_over_candidates_of_different_sizes(widths: tuple[int, int]) -> Non
     found = summed(rows(delta, half=True), rows(a, half=True))
     wanted = delta.double().mT @ a.double()
     assert float((found - wanted).norm() / wanted.norm()) < 2 * HALF_STEP
+
+
+def test_sums_ready_to_be_multiplied_are_the_same_sums() -> None:
+    sizes = (10.0 ** torch.linspace(-3, 3, 40)).unsqueeze(-1)
+    delta, a = draw(2, 40, 8, seed=0) * sizes, draw(2, 40, 6, seed=1)
+    kept = summed_matrix(rows(delta, half=True), rows(a, half=True))
+    assert kept.stored.dtype == torch.float16
+    assert kept.scale is not None
+    wanted = delta.double().mT @ a.double()
+    assert float((kept.stored.double() * kept.scale - wanted).norm() / wanted.norm()) < 3 * HALF_STEP
+
+
+def test_products_by_way_of_pairs_are_those_with_the_sum() -> None:
+    sizes = (10.0 ** torch.linspace(-3, 3, 10)).unsqueeze(-1)
+    a, delta = draw(2, 10, 64, seed=0) * sizes, draw(2, 10, 48, seed=1)
+    found = through_pairs(rows(a, half=True), rows(delta, half=True))
+    wanted = a.double() @ (a.double().mT @ delta.double())
+    # Products of pairs that are nearly orthogonal are small differences of rounded terms.
+    assert float(row_errors(found, wanted).max()) < 15 * HALF_STEP
+
+
+@pytest.mark.parametrize("size", [1e-18, 1.0, 1e15])
+def test_rows_that_are_all_alike_overflow_nothing(size: float) -> None:
+    """The worst case: all candidates add up, and all of their values do."""
+    alike = rows(torch.full((1, 4000, 300), size), half=True)
+    assert bool((alike.stored.float().norm(dim=-1) <= 1.001).all())
+    assert summed_matrix(alike, alike).stored.isfinite().all()
+    unit = Rows(alike.stored, torch.ones_like(alike.scale) if alike.scale is not None else None)
+    for found in (through_pairs(unit, unit), product(unit, summed_matrix(unit, unit))):
+        assert found.isfinite().all()
 
 
 def test_what_is_not_finite_stays_so_and_in_its_row() -> None:

@@ -101,14 +101,11 @@ def step_bytes(
 
 def _coupling(widths: Sequence[int], candidates: int, chunk: int, footprint: Footprint) -> float:
     """Bytes of what couples the candidates of a trial."""
-    word = max(4, footprint.number)
     sizes = [(a, b) for a, b in pairwise(widths)]
     if chunk < candidates:
-        return 3 * word * sum(a * b for a, b in sizes)
-    if footprint.number < 4:
-        return (word + footprint.number) * sum(a * b for a, b in sizes)
+        return 3 * max(4, footprint.number) * sum(a * b for a, b in sizes)
     few = [2 * candidates * (a + b) < 3 * a * b for a, b in sizes]
-    return word * sum(2 * candidates**2 if f else a * b for f, (a, b) in zip(few, sizes, strict=True))
+    return footprint.number * sum(2 * candidates**2 if f else a * b for f, (a, b) in zip(few, sizes, strict=True))
 
 
 def within(limit: int, widths: Sequence[int], trials: int, candidates: int, footprint: Footprint = EAGER) -> AtOnce:

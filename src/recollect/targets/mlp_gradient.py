@@ -25,7 +25,18 @@ from jaxtyping import Float
 from torch import Tensor
 
 from recollect.core import per_trial
-from recollect.products import Matrix, Rows, Tape, column_sums, matrix, product, rows, summed
+from recollect.products import (
+    Matrix,
+    Rows,
+    Tape,
+    column_sums,
+    matrix,
+    product,
+    rows,
+    summed,
+    summed_matrix,
+    through_pairs,
+)
 from recollect.targets.patches import Patches
 
 
@@ -125,8 +136,8 @@ class MLPPulled:
             return Summed(a, delta, matrix(total[layer.weight_name], layer.half), bias)
         bias = None if layer.bias_name is None else column_sums(delta)
         m, (width_out, width_in) = a.stored.shape[1], layer.size
-        few = 2 * m * (width_in + width_out) < 3 * width_in * width_out and not layer.half
-        return Summed(a, delta, None if few else matrix(summed(delta, a), layer.half), bias)
+        few = 2 * m * (width_in + width_out) < 3 * width_in * width_out
+        return Summed(a, delta, None if few else summed_matrix(delta, a), bias)
 
     def _delta_adjoints(
         self, weights: Mapping[str, float], gradients: list[Summed | None]
@@ -175,10 +186,10 @@ class Summed:
         """``a G^T``"""
         if self.gradient is not None:
             return product(self.a, self.gradient.transposed)
-        return (self.a.stored @ self.a.stored.mT) @ self.delta.stored
+        return through_pairs(self.a, self.delta)
 
     def times_deltas(self) -> Float[Tensor, "T m in"]:
         """``delta G``"""
         if self.gradient is not None:
             return product(self.delta, self.gradient)
-        return (self.delta.stored @ self.delta.stored.mT) @ self.a.stored
+        return through_pairs(self.delta, self.a)
