@@ -64,6 +64,7 @@ CASES = {
     ],
     "cpu": [
         Case("MNIST 784-1000-1000-1, m 500", MNIST, TWO, 500),
+        Case("row space of 200, all layers", MNIST, TWO, 500, rank=200),
         Case("row space of 200, first layer alone", MNIST, TWO, 500, True, 200),
     ],
 }

@@ -16,7 +16,7 @@ from recollect.config import AttackConfig, TrialSettings
 from recollect.estimate import attack_bytes
 from recollect.objectives.cotangents import balanced_labels
 from recollect.problem import Precision, initial_state
-from recollect.stepping import matmul_precision, stepper
+from recollect.stepping import matmul_precision, stepper_within_memory
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def measure_engine(
     problem = build_problem(case.network(), case.sample_shape, attack, seed=0, device=device)
     state = initial_state(problem)
     with matmul_precision(problem.precision, device):
-        advance = stepper(problem, state)
+        advance, _ = stepper_within_memory(problem, state)
 
         def steps(count: int) -> None:
             nonlocal state
