@@ -12,8 +12,10 @@ from torch import Tensor
 from recollect.memory import AtOnce
 from recollect.objectives import KKT
 from recollect.products import Rows, matrix, product, rows, summed, summed_matrix, through_pairs
+from recollect.stepping import matmul_precision
 from recollect.targets import MLPTarget
 
+NEEDS_CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 HALF_STEP = 2.0**-11
 """What rounding to 10 bits of mantissa may change, relative; TF32 has the same."""
 
@@ -91,23 +93,26 @@ def test_a_row_of_zeros_stays_zero() -> None:
     assert torch.equal(rows(torch.zeros(1, 2, 4), half=True).values, torch.zeros(1, 2, 4))
 
 
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=NEEDS_CUDA)])
 @pytest.mark.parametrize("weights", [None, (1.0, 0.0, 0.0)])
-@pytest.mark.parametrize(("chunk", "keep"), [(None, True), (16, True), (16, False)])
+@pytest.mark.parametrize(("m", "chunk", "keep"), [(4, None, True), (48, None, True), (48, 16, True), (48, 16, False)])
 def test_the_gradient_in_half_precision_is_as_good_as_rounding_allows(
-    weights: tuple[float, ...] | None, chunk: int | None, keep: bool
+    weights: tuple[float, ...] | None, m: int, chunk: int | None, keep: bool, device: str
 ) -> None:
-    net, many = NETWORKS["two hidden layers, all biases"](), trials(m=48)
-    sizes = 10.0 ** torch.linspace(-4, 0, 48, dtype=torch.float64)
+    """Few candidates go by way of their pairs, many by way of sums over them."""
+    net, many = NETWORKS["two hidden layers, all biases"](), trials(m=m)
+    sizes = 10.0 ** torch.linspace(-4, 0, m, dtype=torch.float64)
     x, duals = many.x.detach() * sizes[None, :, None, None, None], many.duals.detach() * sizes.flip(0)
-    exact, half = (
-        MLPTarget.from_module(net, SAMPLE_SHAPE, dtype, half=dtype is torch.float32)
-        for dtype in (torch.float64, torch.float32)
-    )
+    exact = MLPTarget.from_module(net, SAMPLE_SHAPE, torch.float64)
+    half = MLPTarget.from_module(net, SAMPLE_SHAPE, torch.float32, torch.device(device), half=True)
     at_once = AtOnce(candidates=chunk, keep_products=keep)
-    objective = KKT(48, many.smoothing, many.dual_min, weights, at_once=at_once)
+    objective = KKT(m, many.smoothing, many.dual_min, weights, at_once=at_once)
     wanted, wanted_own = objective.gradient(exact, x, many.labels, {"duals": duals})
-    single = KKT(48, many.smoothing.float(), many.dual_min.float(), weights, at_once=at_once)
-    found, found_own = single.gradient(half, x.float(), many.labels, {"duals": duals.float()})
+    own = [value.to(device, torch.float32) for value in (many.smoothing, many.dual_min, x, duals)]
+    single = KKT(m, own[0], own[1], weights, at_once=at_once)
+    with matmul_precision("fp16", torch.device(device)):
+        found, found_own = single.gradient(half, own[2], many.labels.to(device), {"duals": own[3]})
+    found, found_own = found.cpu(), {"duals": found_own["duals"].cpu()}
     # Differences of large numbers (G - theta) lose some of the 11 bits.
     assert float(row_errors(found.flatten(2), wanted.flatten(2)).median()) < 20 * HALF_STEP
     assert float((found - wanted).norm() / wanted.norm()) < 20 * HALF_STEP
