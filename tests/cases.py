@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pytest
 import torch
 from torch import Tensor, nn
 
 SAMPLE_SHAPE = (3, 2, 2)
+NEEDS_CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 
 def chain(widths: tuple[int, ...], biased: tuple[bool, ...], seed: int = 0) -> nn.Sequential:

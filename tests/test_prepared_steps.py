@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.cases import chain
+from tests.cases import NEEDS_CUDA, chain
 from torch import nn
 
 from recollect.build import build_problem
@@ -28,7 +28,6 @@ TRIALS = (
     TrialSettings(lr_x=0.01, lr_duals=0.02, init_scale=0.5, dual_min=0.3, smoothing=20),
     TrialSettings(lr_x=0.002, lr_duals=0.05, init_scale=0.2, dual_min=0.1, smoothing=80),
 )
-NEEDS_CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.cases import NETWORKS, SAMPLE_SHAPE, trials
+from tests.cases import NEEDS_CUDA, NETWORKS, SAMPLE_SHAPE, trials
 from torch import Tensor
 
 from recollect.memory import AtOnce
@@ -15,7 +15,6 @@ from recollect.products import Rows, matrix, product, rows, summed, summed_matri
 from recollect.stepping import matmul_precision
 from recollect.targets import MLPTarget
 
-NEEDS_CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 HALF_STEP = 2.0**-11
 """What rounding to 10 bits of mantissa may change, relative; TF32 has the same."""
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from recollect.core import Copies, RecollectError
+from recollect.products import few
 
 
 @dataclass(frozen=True)
@@ -104,8 +105,7 @@ def _coupling(widths: Sequence[int], candidates: int, chunk: int, footprint: Foo
     sizes = [(a, b) for a, b in pairwise(widths)]
     if chunk < candidates:
         return 3 * max(4, footprint.number) * sum(a * b for a, b in sizes)
-    few = [2 * candidates * (a + b) < 3 * a * b for a, b in sizes]
-    return footprint.number * sum(2 * candidates**2 if f else a * b for f, (a, b) in zip(few, sizes, strict=True))
+    return footprint.number * sum(2 * candidates**2 if few(candidates, a, b) else a * b for a, b in sizes)
 
 
 def within(limit: int, widths: Sequence[int], trials: int, candidates: int, footprint: Footprint = EAGER) -> AtOnce:

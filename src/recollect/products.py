@@ -114,6 +114,11 @@ def through_pairs(own: Rows, other: Rows) -> Float[Tensor, "T m k"]:
     return _product_of_halves(pairs, _weighted(other.stored, scale * _inverse(common))).float() * (own.scale * common)
 
 
+def few(candidates: int, inputs: int, outputs: int) -> bool:
+    """Whether going by pairs costs less than to sum over candidates and to multiply by the sum."""
+    return 2 * candidates * (inputs + outputs) < 3 * inputs * outputs
+
+
 def _weighted_alike(delta: Rows, a: Rows) -> tuple[Tensor, Tensor, Tensor]:
     """Both as stored, one of them weighted such that products of their rows have one scale per trial; that scale."""
     assert delta.scale is not None
@@ -148,7 +153,7 @@ def _product_of_halves(left: Float[Tensor, "T m k"], right: Tensor) -> Float[Ten
 
 
 def _summed_in_float(left: Float[Tensor, "T k m"], right: Float[Tensor, "T m n"]) -> Float[Tensor, "T k n"]:
-    """In float32: a sum over candidates has no bound that is close, they may be all alike or cancel."""
+    """In float32, for sums that others are added to: those of chunks of candidates."""
     if left.device.type == "cpu":
         return left.float() @ right.float()
     return torch.bmm(left, right, out_dtype=torch.float32)

@@ -12,7 +12,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.cases import SAMPLE_SHAPE, chain
+from tests.cases import NEEDS_CUDA, SAMPLE_SHAPE, chain
 from torch import Tensor
 
 from recollect.config import AttackConfig, SearchConfig, TrialSettings
@@ -33,7 +33,6 @@ from recollect.sweep.trials import Sweep, problems_of
 from recollect.sweep.work import Ledger, Portion
 
 CPU = torch.device("cpu")
-NEEDS_CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 SEARCH = SearchConfig(trials=40, lr_x=(1e-3, 0.2), lr_duals=(1e-3, 0.2), init_scale=(0.05, 0.5), smoothing=(5, 90))
 NET = chain((12, 7, 5, 1), (True, False, False))
 ATTACK = AttackConfig(candidates=5, steps=48, optimiser="momentum", precision="fp64", search=SEARCH)

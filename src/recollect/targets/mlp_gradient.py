@@ -30,6 +30,7 @@ from recollect.products import (
     Rows,
     Tape,
     column_sums,
+    few,
     matrix,
     product,
     rows,
@@ -136,8 +137,8 @@ class MLPPulled:
             return Summed(a, delta, matrix(total[layer.weight_name], layer.half), bias)
         bias = None if layer.bias_name is None else column_sums(delta)
         m, (width_out, width_in) = a.stored.shape[1], layer.size
-        few = 2 * m * (width_in + width_out) < 3 * width_in * width_out
-        return Summed(a, delta, None if few else summed_matrix(delta, a), bias)
+        by_pairs = few(m, width_in, width_out)
+        return Summed(a, delta, None if by_pairs else summed_matrix(delta, a), bias)
 
     def _delta_adjoints(
         self, weights: Mapping[str, float], gradients: list[Summed | None]
