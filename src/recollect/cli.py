@@ -21,6 +21,7 @@ from recollect.cli_options import (
     Device,
     DryRun,
     Holdout,
+    Jobs,
     MemoryLimit,
     Module,
     Out,
@@ -101,13 +102,13 @@ def reproduce(
     device: Device = None,
     precision: Precision = None,
     memory_limit: MemoryLimit = None,
+    jobs: Jobs = 1,
 ) -> None:
     """Run a published experiment from training to report."""
     if not name and resume is None:
         raise RecollectError("name a preset ('recollect presets' lists them), or give --resume RUN.")
-    run_experiment(
-        name, out, engine_overrides(overrides, precision, memory_limit), resume, overwrite, dry_run, as_json, device
-    )
+    changes = engine_overrides(overrides, precision, memory_limit)
+    run_experiment(name, out, changes, resume, overwrite, dry_run, as_json, device, jobs)
 
 
 @app.command()

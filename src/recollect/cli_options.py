@@ -33,6 +33,9 @@ MemoryLimit = Annotated[
         "--memory-limit", metavar="SIZE", help="Memory for a step, such as 8GiB; what does not fit goes in parts."
     ),
 ]
+Jobs = Annotated[
+    int, typer.Option("--jobs", min=1, help="Members of a series that run at the same time, in processes of their own.")
+]
 Module = Annotated[
     str | None,
     typer.Option("--module", help="Your own network: package.module:callable. It is imported and run."),

@@ -31,19 +31,24 @@ def run_experiment(
     dry_run: bool,
     as_json: bool,
     device: str | None,
+    jobs: int = 1,
 ) -> None:
     if resume is not None:
-        return go_on(resume, out, overrides, dry_run, as_json, device, {"--overwrite": overwrite})
+        return go_on(resume, out, overrides, dry_run, as_json, device, {"--overwrite": overwrite}, jobs=jobs)
     changes = _with_device(overrides, device)
     config = read_config(Path(name), changes) if name.endswith(".toml") else load_preset(name, changes)
-    return begin(config, "reproduce", out, overwrite, dry_run, as_json)
+    return begin(config, "reproduce", out, overwrite, dry_run, as_json, jobs)
 
 
-def begin(config: Config, plan: str, out: Path | None, overwrite: bool, dry_run: bool, as_json: bool) -> None:
+def begin(
+    config: Config, plan: str, out: Path | None, overwrite: bool, dry_run: bool, as_json: bool, jobs: int = 1
+) -> None:
+    _require_series(config, jobs)
     if dry_run:
         return show_dry_run(config, as_json)
     folder = Path("runs") / config.name if out is None else out
-    return _finish(experiments.start(config, folder, plan, Narrator(quiet=as_json), command_line(), overwrite), as_json)
+    run = experiments.start(config, folder, plan, Narrator(quiet=as_json), command_line(), overwrite)
+    return _finish(run, as_json, jobs)
 
 
 def go_on(
@@ -56,11 +61,13 @@ def go_on(
     refused: Mapping[str, object],
     trials: int | None = None,
     moved: Callable[[Config], Config] = lambda config: config,
+    jobs: int = 1,
 ) -> None:
     """A run is gone on with as it was started; what would be ignored is refused. A sweep may move and grow."""
     begun = experiments.resume(resume, Narrator(quiet=as_json), command_line(), device)
     run = replace(begun, config=moved(begun.config))
     _require_as_started(run.config, resume, out, overrides, refused)
+    _require_series(run.config, jobs)
     grown = run if trials is None else experiments.with_more_trials(run, trials)
     if dry_run:
         return show_dry_run(grown.config, as_json)
@@ -69,7 +76,12 @@ def go_on(
             run.folder.write_text("config.toml", to_toml(run.config))
     if isinstance(grown, Run) and grown is not run:
         pipeline.search_again(grown)
-    return _finish(grown, as_json)
+    return _finish(grown, as_json, jobs)
+
+
+def _require_series(config: Config, jobs: int) -> None:
+    if jobs > 1 and not config.series:
+        raise RecollectError(f"'{config.name}' is a single run, --jobs is for series of runs; leave it out.")
 
 
 def _require_as_started(
@@ -84,15 +96,15 @@ def _require_as_started(
         )
 
 
-def _finish(run: Experiment, as_json: bool) -> None:
-    _go(run)
+def _finish(run: Experiment, as_json: bool, jobs: int) -> None:
+    _go(run, jobs)
     show_experiment(run, as_json)
 
 
-def _go(run: Experiment) -> None:
+def _go(run: Experiment, jobs: int) -> None:
     try:
         with interrupts.raised():
-            experiments.go(run)
+            experiments.go(run, jobs)
     except KeyboardInterrupt:
         command = shlex.join(["recollect", sys.argv[1], "--resume", str(run.folder.path)])
         print(f"Interrupted. Go on with: {command}", file=sys.stderr)

@@ -30,10 +30,10 @@ def resume(out: Path, narrator: Narrator, command: str, device: str | None = Non
     return again(out, narrator, command, device)
 
 
-def go(experiment: Experiment) -> None:
-    """Everything that is not done yet."""
+def go(experiment: Experiment, jobs: int = 1) -> None:
+    """Everything that is not done yet; of a series ``jobs`` members at a time."""
     if isinstance(experiment, Series):
-        return running.go(experiment)
+        return running.go(experiment, jobs)
     return pipeline.go(experiment)
 
 

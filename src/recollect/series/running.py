@@ -1,18 +1,21 @@
-"""A series under way: its members are ordinary runs, done one after the other, each of which can be gone on with."""
+"""A series under way: its members are ordinary runs, each of which can be gone on with."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from recollect import pipeline
 from recollect.config import Config, to_toml
 from recollect.core import RecollectError
+from recollect.devices import resolve_devices
 from recollect.progress import Narrator
 from recollect.report import write_series_report
 from recollect.runs import RunFolder
 from recollect.series.members import Member, members
 from recollect.series.record import gather, member_folder
+from recollect.series.together import Together
 from recollect.stages.run import Run
 
 _STAGES = ("members", "report")
@@ -59,13 +62,13 @@ def resume(out: Path, narrator: Narrator, command: str, device: str | None = Non
     return Series(folder, config, plan, narrator, command)
 
 
-def go(series: Series) -> None:
-    """Every member that is not done yet; one that fails is noted, and the others do not suffer."""
+def go(series: Series, jobs: int = 1) -> None:
+    """Every member that is not done yet, ``jobs`` at a time; one that fails is noted, and the others do not suffer."""
     with series.folder.locked():
         series.folder.set_stage("members", "running")
         series.folder.set_stage("report", "pending")
         try:
-            failures = _go_through(series)
+            failures = _go_through(series, jobs)
             series.folder.set_stage("members", "failed" if failures else "done")
         finally:  # an interrupted series shows what it has
             path = _write_report(series)
@@ -80,18 +83,46 @@ def go(series: Series) -> None:
         )
 
 
-def _go_through(series: Series) -> dict[str, str]:
+def _go_through(series: Series, jobs: int) -> dict[str, str]:
     """Why members failed."""
-    chosen = members(series.config)
-    for place, member in enumerate(chosen, start=1):
+    left: list[Member] = []
+    for member in members(series.config):
         if not _finished(member_folder(series.folder, member)):
-            series.narrator.say(f"Member {place} of {len(chosen)}: {member.name}")
-            _note(series, member, "running")
-            _note(series, member, *_outcome(series, member))
-            _write_record(series)
+            left.append(member)
         elif series.folder.read_json("status.json")["members"][member.slug] != "done":
             _note(series, member, "done")
+    if jobs == 1:
+        _one_by_one(series, left)
+    else:
+        _together(series, left, jobs)
     return series.folder.read_json("status.json")["failures"]
+
+
+def _one_by_one(series: Series, left: Sequence[Member]) -> None:
+    for member in left:
+        series.narrator.say(f"Member {_place(series, member)}: {member.name}")
+        _note(series, member, "running")
+        _note(series, member, *_outcome(series, member))
+        _write_record(series)
+
+
+def _together(series: Series, left: Sequence[Member], jobs: int) -> None:
+    """Several at a time, each in a process of its own, which says nothing while it runs."""
+    known = {member_folder(series.folder, member).path: member for member in left}
+    for member in left:
+        _begin(series, member)
+    devices = [str(device) for device in resolve_devices(series.config.device)]
+    for path, state, failure in Together(jobs, devices).go(list(known)):
+        member = known[path]
+        why = "" if failure is None else f": {failure}"
+        series.narrator.say(f"Member {_place(series, member)}: {member.name}, {state}{why}")
+        _note(series, member, state, failure)
+        _write_record(series)
+
+
+def _place(series: Series, member: Member) -> str:
+    slugs = _slugs(series.config)
+    return f"{slugs.index(member.slug) + 1} of {len(slugs)}"
 
 
 def judge_again(series: Series, config: Config) -> None:
@@ -121,14 +152,18 @@ def report_again(series: Series) -> None:
 
 def _outcome(series: Series, member: Member) -> tuple[str, str | None]:
     try:
-        folder = member_folder(series.folder, member)
-        if not folder.has("config.toml"):  # not begun, or killed before anything was computed
-            pipeline.create(member.config, folder.path, series.plan, series.narrator, series.command, overwrite=True)
+        _begin(series, member)
         pipeline.go(_run(series, member))
     except RecollectError as error:
         series.narrator.say(f"  failed: {error}")
         return "failed", str(error)
     return "done", None
+
+
+def _begin(series: Series, member: Member) -> None:
+    folder = member_folder(series.folder, member)
+    if not folder.has("config.toml"):  # not begun, or killed before anything was computed
+        pipeline.create(member.config, folder.path, series.plan, series.narrator, series.command, overwrite=True)
 
 
 def _run(series: Series, member: Member) -> Run:
