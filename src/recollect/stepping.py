@@ -52,11 +52,11 @@ def _limited(problem: Problem) -> Iterator[None]:
         return
     torch.cuda.empty_cache()
     share = problem.memory_limit / torch.cuda.get_device_properties(device).total_memory
-    torch.cuda.set_per_process_memory_fraction(min(1.0, share), device)
+    torch.cuda.set_per_process_memory_fraction(min(1.0, share), device.index)
     try:
         yield
     finally:
-        torch.cuda.set_per_process_memory_fraction(1.0, device)
+        torch.cuda.set_per_process_memory_fraction(1.0, device.index)
 
 
 def stepper(problem: Problem, state: State) -> Advance:
