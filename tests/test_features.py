@@ -59,7 +59,7 @@ def test_the_layer_is_found_by_what_it_does_not_by_where_it_stands() -> None:
 
 def test_a_named_submodule_gives_its_output() -> None:
     net = Convolutional()
-    assert torch.allclose(features_of(net, images(), "body", rows=3), net.body(images()).flatten(1))
+    torch.testing.assert_close(features_of(net, images(), "body", rows=3), net.body(images()).flatten(1))
 
 
 def test_what_cannot_be_found_is_said_in_one_sentence() -> None:
