@@ -140,6 +140,20 @@ def test_a_program_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert last.failure == "its process could not be started (No such file or directory)."
 
 
+def test_stages_are_told_as_they_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "python"
+    status = '{"format": 1, "name": "a", "stages": {"train": "%s", "attack": "%s"}}'
+    lines = ["#!/bin/sh", 'while [ "$1" != --resume ]; do shift; done', 'mkdir "$2"']
+    for train, attack in (("running", "pending"), ("done", "running"), ("done", "done")):
+        lines.append(f'printf \'{status % (train, attack)}\' > "$2/part"; mv "$2/part" "$2/status.json"; sleep 0.5')
+    program.write_text("\n".join(lines))
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    monkeypatch.setattr("recollect.series.together._LOOK_EVERY", 0.05)
+    told = [(own.state, own.stage) for own in Together(1, ["cpu"]).go([tmp_path / "a"])]
+    assert told == [("running", None), ("running", "train"), ("running", "attack"), ("done", None)]
+
+
 def test_members_take_turns_on_several_devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "python"
     program.write_text('#!/bin/sh\nsleep 0.3\nfor word; do last=$word; done\necho "error: on $last" >&2\nexit 2\n')

@@ -107,17 +107,27 @@ def _one_by_one(series: Series, left: Sequence[Member]) -> None:
 
 
 def _together(series: Series, left: Sequence[Member], jobs: int) -> None:
-    """Several at a time, each in a process of its own, which says nothing while it runs."""
+    """Several at a time, each in a process of its own, of which only the stage is seen."""
     known = {member_folder(series.folder, member).path: member for member in left}
     for member in left:
         _begin(series, member)
     devices = [str(device) for device in resolve_devices(series.config.device)]
-    for path, state, failure in Together(jobs, devices).go(list(known)):
-        member = known[path]
-        why = "" if failure is None else f": {failure}"
-        series.narrator.say(f"Member {_place(series, member)}: {member.name}, {state}{why}")
-        _note(series, member, state, failure)
-        _write_record(series)
+    under_way: dict[str, str] = {}
+    ended = 0
+    with series.narrator.bar("members", len(left)) as advance:
+        for path, state, failure, stage in Together(jobs, devices).go(list(known)):
+            member = known[path]
+            if stage is None:
+                why = "" if failure is None else f": {failure}"
+                series.narrator.say(f"Member {_place(series, member)}: {member.name}, {state}{why}")
+                _note(series, member, state, failure)
+                _write_record(series)
+            if state == "running":
+                under_way[member.name] = stage or "starting"
+            else:
+                ended += 1
+                del under_way[member.name]
+            advance(ended, ", ".join(f"{name}: {doing}" for name, doing in under_way.items()))
 
 
 def _place(series: Series, member: Member) -> str:

@@ -10,19 +10,25 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from threading import Event
 from typing import NamedTuple
 
+from recollect.core import RecollectError
 from recollect.interrupts import INTERRUPTED
+from recollect.runs import RunFolder
+
+_LOOK_EVERY = 1.0
+"""Seconds between two looks at the stages of runs."""
 
 
 class News(NamedTuple):
-    """Of the run in a folder: it is ``running``, ``done`` or ``failed``, and why."""
+    """Of the run in a folder: it is ``running``, and which of its stages; ``done``; or ``failed``, and why."""
 
     folder: Path
     state: str
     failure: str | None = None
+    stage: str | None = None
 
 
 @dataclass(frozen=True)
@@ -44,10 +50,28 @@ class Together:
             for folder in folders:
                 pool.submit(self._go, folder, free, news)
             try:
-                for _ in range(2 * len(folders)):
-                    yield news.get()
+                yield from self._until_all_ended(news, len(folders))
             finally:
                 self._stop(pool)
+
+    def _until_all_ended(self, news: SimpleQueue[News], left: int) -> Iterator[News]:
+        stages: dict[Path, str | None] = {}
+        while left:
+            try:
+                found = news.get(timeout=_LOOK_EVERY)
+            except Empty:
+                yield from self._entered(stages)
+                continue
+            left -= found.state != "running"
+            yield found
+
+    def _entered(self, known: dict[Path, str | None]) -> Iterator[News]:
+        """Stages that have begun since the last look."""
+        for folder in list(self._processes):
+            stage = _stage(folder)
+            if stage is not None and known.get(folder) != stage:
+                known[folder] = stage
+                yield News(folder, "running", stage=stage)
 
     def _stop(self, pool: ThreadPoolExecutor) -> None:
         pool.shutdown(wait=False, cancel_futures=True)
@@ -82,6 +106,15 @@ class Together:
         """Processes share the cores: with all threads for each they would wait for one another."""
         threads = str(max(1, (os.cpu_count() or 1) // self.jobs))
         return {"OMP_NUM_THREADS": threads, **os.environ}
+
+
+def _stage(folder: Path) -> str | None:
+    """The stage that a run is in; None between stages, or where its folder cannot be read."""
+    try:
+        stages = RunFolder.open(folder).stages
+    except RecollectError:
+        return None
+    return next((name for name, state in stages.items() if state == "running"), None)
 
 
 def _reason(code: int, said: str) -> str | None:
