@@ -33,6 +33,8 @@ COLUMNS = {
     "attack_accuracy": "attack accuracy",
     "attack_accuracy_perceptron": "perceptron",
     "attack_accuracy_neighbour": "neighbour",
+    "realistic": "realistic",
+    "covered": "covered",
     "feature_cosine": "cosine",
     "class_feature_cosine": "within classes",
     "frechet_training": "Frechet, training",

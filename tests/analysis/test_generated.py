@@ -7,9 +7,11 @@ import math
 import numpy as np
 import pytest
 import torch
+from prdc import compute_prdc
 from scipy import linalg
 from torch import Tensor
 
+from recollect.analysis.among import share_among
 from recollect.analysis.frechet import frechet_distance
 from recollect.analysis.generated import agreement, class_agreement, feature_similarity, similarity_within_classes
 from recollect.analysis.membership import member_advantage, nearest_label, nearest_ncc, nearest_training
@@ -38,6 +40,26 @@ def test_features_of_two_networks_do_not_compare() -> None:
         frechet_distance(drawn(4, 3), drawn(4, 2))
     with pytest.raises(RecollectError, match="at least two"):
         frechet_distance(drawn(1, 3), drawn(4, 3))
+
+
+@pytest.mark.parametrize("neighbours", [1, 3, 5])
+def test_shares_among_others_are_precision_and_recall(neighbours: int) -> None:
+    real, made = drawn(70, 5), 0.7 * drawn(50, 5, seed=1) + 0.6
+    wanted = compute_prdc(real.numpy(), made.numpy(), neighbours)
+    assert 0 < wanted["recall"] < wanted["precision"] < 1
+    assert share_among(made, real, neighbours) == pytest.approx(wanted["precision"])
+    assert share_among(real, made, neighbours) == pytest.approx(wanted["recall"])
+
+
+def test_one_image_again_and_again_covers_nothing() -> None:
+    real = drawn(40, 3)
+    assert share_among(real[:1].repeat(40, 1), real) == 1
+    assert share_among(real, real[:1].repeat(40, 1)) == 0
+
+
+def test_points_need_others_to_lie_among() -> None:
+    with pytest.raises(RecollectError, match=r"more than 3 others of their own length, got \[4, 2\] and \[3, 2\]"):
+        share_among(drawn(4, 2), drawn(3, 2))
 
 
 def test_agreement_counts_for_each_generator_and_class() -> None:

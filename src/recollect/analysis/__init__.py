@@ -1,5 +1,6 @@
 """Judgement: how near the candidates come to reference data, and what of it is more than luck."""
 
+from recollect.analysis.among import share_among
 from recollect.analysis.calibration import (
     Judgement,
     NullScores,
@@ -77,6 +78,7 @@ __all__ = [
     "psnr",
     "recovered_rule",
     "scaled_reconstruction",
+    "share_among",
     "similarity_within_classes",
     "ssim",
     "stretch",

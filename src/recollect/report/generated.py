@@ -14,6 +14,8 @@ _SHARES = {
     "attack_accuracy": "attack accuracy",
     "attack_accuracy_perceptron": "the same by a perceptron",
     "attack_accuracy_neighbour": "the same by the nearest other image",
+    "realistic": "realistic: images that lie among real ones",
+    "covered": "covered: real images that lie among these",
 }
 _NUMBERS = {
     "feature_cosine": "cosine of the features of two images",
@@ -26,6 +28,8 @@ _NUMBERS = {
 _REAL = {
     "attack_accuracy": "held_out_accuracy_classifier",
     "attack_accuracy_perceptron": "held_out_accuracy_perceptron",
+    "realistic": "real_realistic",
+    "covered": "real_covered",
     "feature_cosine": "real_feature_cosine",
     "class_feature_cosine": "real_class_feature_cosine",
     "frechet_training": "real_frechet",

@@ -65,7 +65,8 @@ _BRIEF: dict[str, Callable[[Record], str]] = {
 _GENERATED_BRIEF: dict[str, Callable[[Record], str]] = {
     "member": _BRIEF["member"],
     "attack accuracy": lambda member: _share(member["attack_accuracy"]),
-    "class cosine": lambda member: decimal(member["class_feature_cosine"]),
+    "realistic": lambda member: _share(member["realistic"]),
+    "covered": lambda member: _share(member["covered"]),
     "Frechet": lambda member: text(member["frechet_training"]),
     "time": _BRIEF["time"],
 }
@@ -74,6 +75,7 @@ _GENERATED: dict[str, Callable[[Record], str]] = {
     **_GENERATED_BRIEF,
     "label agreement": lambda member: _share(member["label_agreement"]),
     "feature cosine": lambda member: decimal(member["feature_cosine"]),
+    "class cosine": lambda member: decimal(member["class_feature_cosine"]),
     "member advantage": lambda member: decimal(member["member_advantage"]),
     "test error": _BRIEF["test error"],
 }

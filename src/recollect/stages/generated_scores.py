@@ -15,6 +15,7 @@ from recollect.analysis import (
     member_advantage,
     nearest_label,
     nearest_ncc,
+    share_among,
     similarity_within_classes,
 )
 from recollect.analysis.membership import class_means
@@ -25,6 +26,9 @@ from recollect.zoo import outputs_of
 
 _MOST = 2000
 """Images of either kind that membership is judged by."""
+
+_NEIGHBOURS = 3
+"""As in the paper that introduced precision and recall of this kind."""
 
 Scores = dict[str, float | None]
 
@@ -65,7 +69,7 @@ def scores_of(images: Float[Tensor, "m ..."], labels: Int[Tensor, " m"], scene: 
 
 
 def _distances(images: Float[Tensor, "m ..."], scene: Scene) -> Scores:
-    """Frechet distances in the features of the first judge, and nearness to training images."""
+    """Between sets of images, in the features of the first judge; and nearness to training images."""
     if scene.training is None:
         return {}
     training = scene.training.images.to(images)
@@ -74,6 +78,7 @@ def _distances(images: Float[Tensor, "m ..."], scene: Scene) -> Scores:
         made, members, others = (_independent(scene, part) for part in _alike(images, training, scene.held_out))
         scores |= {"frechet_training": frechet_distance(made, members)}
         scores |= {"frechet_held_out": frechet_distance(made, others)}
+        scores |= _among(made, others)
     return scores | {name: value for name, value in membership(images, scene).items() if name == "member_advantage"}
 
 
@@ -111,7 +116,14 @@ def real_images(scene: Scene, m: int, device: torch.device) -> Scores:
             size = min(m, len(training), len(real))
             members, others = (_independent(scene, _some(part, size)) for part in (training, real))
             known["real_frechet"] = frechet_distance(members, others)
+            known |= {f"real_{name}": value for name, value in _among(members, others).items()}
     return known
+
+
+def _among(made: Float[Tensor, "k f"], real: Float[Tensor, "k f"]) -> Scores:
+    if len(real) <= _NEIGHBOURS:
+        return {}
+    return {"realistic": share_among(made, real, _NEIGHBOURS), "covered": share_among(real, made, _NEIGHBOURS)}
 
 
 def _independent(scene: Scene, images: Tensor) -> Tensor:
@@ -119,7 +131,7 @@ def _independent(scene: Scene, images: Tensor) -> Tensor:
 
 
 def _alike(*sets: Float[Tensor, "k ..."]) -> list[Float[Tensor, "k ..."]]:
-    """Random parts of one size: the Frechet distance depends on how many images there are."""
+    """Random parts of one size: distances between sets depend on how many images there are."""
     size = min(len(images) for images in sets)
     return [_some(images, size).to(sets[0]) for images in sets]
 
