@@ -11,7 +11,7 @@ from prdc import compute_prdc
 from scipy import linalg
 from torch import Tensor
 
-from recollect.analysis.among import share_among
+from recollect.analysis.coverage import density_and_coverage
 from recollect.analysis.frechet import frechet_distance
 from recollect.analysis.generated import agreement, class_agreement, feature_similarity, similarity_within_classes
 from recollect.analysis.membership import member_advantage, nearest_label, nearest_ncc, nearest_training
@@ -43,23 +43,26 @@ def test_features_of_two_networks_do_not_compare() -> None:
 
 
 @pytest.mark.parametrize("neighbours", [1, 3, 5])
-def test_shares_among_others_are_precision_and_recall(neighbours: int) -> None:
+def test_density_and_coverage_are_those_of_their_authors(neighbours: int) -> None:
     real, made = drawn(70, 5), 0.7 * drawn(50, 5, seed=1) + 0.6
     wanted = compute_prdc(real.numpy(), made.numpy(), neighbours)
-    assert 0 < wanted["recall"] < wanted["precision"] < 1
-    assert share_among(made, real, neighbours) == pytest.approx(wanted["precision"])
-    assert share_among(real, made, neighbours) == pytest.approx(wanted["recall"])
+    density, coverage = density_and_coverage(made, real, neighbours)
+    assert 0 < coverage < 1
+    assert density == pytest.approx(wanted["density"])
+    assert coverage == pytest.approx(wanted["coverage"])
 
 
-def test_one_image_again_and_again_covers_nothing() -> None:
+def test_one_real_image_again_and_again_is_dense_and_covers_little() -> None:
     real = drawn(40, 3)
-    assert share_among(real[:1].repeat(40, 1), real) == 1
-    assert share_among(real, real[:1].repeat(40, 1)) == 0
+    middle = real[real.norm(dim=1).argmin()]
+    density, coverage = density_and_coverage(middle.repeat(40, 1), real)
+    assert density > 0.5
+    assert coverage < 0.5
 
 
-def test_points_need_others_to_lie_among() -> None:
-    with pytest.raises(RecollectError, match=r"more than 3 others of their own length, got \[4, 2\] and \[3, 2\]"):
-        share_among(drawn(4, 2), drawn(3, 2))
+def test_density_needs_real_images_of_the_same_features() -> None:
+    with pytest.raises(RecollectError, match=r"of more than 5 real images, got \[9, 2\] and \[5, 2\]"):
+        density_and_coverage(drawn(9, 2), drawn(5, 2))
 
 
 def test_agreement_counts_for_each_generator_and_class() -> None:

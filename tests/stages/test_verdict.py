@@ -69,6 +69,6 @@ def test_generated_images_are_training_like_and_no_more_unless_membership_says_s
 def test_generated_images_without_judges_or_held_out_images() -> None:
     assert "nobody can say" in generated_verdict({"generators": 1, "label_agreement": 1.0})
     assert "Without held-out images" in generated_verdict(GENERATED)
-    varied = generated_verdict(GENERATED | {"realistic": 0.75, "covered": 0.02})
-    assert "; 75.0% lie among real ones, of which they cover 2.0%. Without" in varied
+    varied = generated_verdict(GENERATED | {"density": 0.75, "coverage": 0.02})
+    assert "; among real images they are 0.75 times as dense as those, and cover 2.0% of them. Without" in varied
     assert "diverged" in generated_verdict({"generators": 0})

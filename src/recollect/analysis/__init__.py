@@ -1,6 +1,5 @@
 """Judgement: how near the candidates come to reference data, and what of it is more than luck."""
 
-from recollect.analysis.among import share_among
 from recollect.analysis.calibration import (
     Judgement,
     NullScores,
@@ -10,6 +9,7 @@ from recollect.analysis.calibration import (
     null_scores,
     null_threshold,
 )
+from recollect.analysis.coverage import density_and_coverage
 from recollect.analysis.distance import Distance, Pool
 from recollect.analysis.distil import distil
 from recollect.analysis.frechet import frechet_distance
@@ -59,6 +59,7 @@ __all__ = [
     "candidate_pool",
     "clamp01",
     "class_agreement",
+    "density_and_coverage",
     "distil",
     "dssim",
     "feature_similarity",
@@ -78,7 +79,6 @@ __all__ = [
     "psnr",
     "recovered_rule",
     "scaled_reconstruction",
-    "share_among",
     "similarity_within_classes",
     "ssim",
     "stretch",

@@ -14,12 +14,12 @@ _SHARES = {
     "attack_accuracy": "attack accuracy",
     "attack_accuracy_perceptron": "the same by a perceptron",
     "attack_accuracy_neighbour": "the same by the nearest other image",
-    "realistic": "realistic: images that lie among real ones",
-    "covered": "covered: real images that lie among these",
+    "coverage": "coverage: real images that one of these is near",
 }
 _NUMBERS = {
     "feature_cosine": "cosine of the features of two images",
     "class_feature_cosine": "the same within a class",
+    "density": "density: how many real images are near each",
     "frechet_training": "Frechet distance to training images",
     "frechet_held_out": "Frechet distance to held-out images",
     "nearest_training_ncc": "NCC with the nearest training image",
@@ -28,8 +28,8 @@ _NUMBERS = {
 _REAL = {
     "attack_accuracy": "held_out_accuracy_classifier",
     "attack_accuracy_perceptron": "held_out_accuracy_perceptron",
-    "realistic": "real_realistic",
-    "covered": "real_covered",
+    "density": "real_density",
+    "coverage": "real_coverage",
     "feature_cosine": "real_feature_cosine",
     "class_feature_cosine": "real_class_feature_cosine",
     "frechet_training": "real_frechet",

@@ -65,8 +65,8 @@ _BRIEF: dict[str, Callable[[Record], str]] = {
 _GENERATED_BRIEF: dict[str, Callable[[Record], str]] = {
     "member": _BRIEF["member"],
     "attack accuracy": lambda member: _share(member["attack_accuracy"]),
-    "realistic": lambda member: _share(member["realistic"]),
-    "covered": lambda member: _share(member["covered"]),
+    "density": lambda member: decimal(member["density"]),
+    "coverage": lambda member: _share(member["coverage"]),
     "Frechet": lambda member: text(member["frechet_training"]),
     "time": _BRIEF["time"],
 }

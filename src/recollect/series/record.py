@@ -34,8 +34,8 @@ _FOUND = (
     "attack_accuracy",
     "feature_cosine",
     "class_feature_cosine",
-    "realistic",
-    "covered",
+    "density",
+    "coverage",
     "frechet_training",
     "member_advantage",
 )

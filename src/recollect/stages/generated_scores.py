@@ -10,12 +10,12 @@ from torch import Tensor, nn
 
 from recollect.analysis import (
     agreement,
+    density_and_coverage,
     feature_similarity,
     frechet_distance,
     member_advantage,
     nearest_label,
     nearest_ncc,
-    share_among,
     similarity_within_classes,
 )
 from recollect.analysis.membership import class_means
@@ -27,8 +27,8 @@ from recollect.zoo import outputs_of
 _MOST = 2000
 """Images of either kind that membership is judged by."""
 
-_NEIGHBOURS = 3
-"""As in the paper that introduced precision and recall of this kind."""
+_NEIGHBOURS = 5
+"""As in the paper that introduced density and coverage."""
 
 Scores = dict[str, float | None]
 
@@ -78,7 +78,7 @@ def _distances(images: Float[Tensor, "m ..."], scene: Scene) -> Scores:
         made, members, others = (_independent(scene, part) for part in _alike(images, training, scene.held_out))
         scores |= {"frechet_training": frechet_distance(made, members)}
         scores |= {"frechet_held_out": frechet_distance(made, others)}
-        scores |= _among(made, others)
+        scores |= _coverage(images, scene)
     return scores | {name: value for name, value in membership(images, scene).items() if name == "member_advantage"}
 
 
@@ -116,14 +116,17 @@ def real_images(scene: Scene, m: int, device: torch.device) -> Scores:
             size = min(m, len(training), len(real))
             members, others = (_independent(scene, _some(part, size)) for part in (training, real))
             known["real_frechet"] = frechet_distance(members, others)
-            known |= {f"real_{name}": value for name, value in _among(members, others).items()}
+            known |= {f"real_{name}": value for name, value in _coverage(training[some], scene).items()}
     return known
 
 
-def _among(made: Float[Tensor, "k f"], real: Float[Tensor, "k f"]) -> Scores:
-    if len(real) <= _NEIGHBOURS:
+def _coverage(images: Float[Tensor, "k ..."], scene: Scene) -> Scores:
+    """Among all held-out images: the more there are, the nearer their neighbours."""
+    if scene.held_out is None or len(scene.held_out) <= _NEIGHBOURS:
         return {}
-    return {"realistic": share_among(made, real, _NEIGHBOURS), "covered": share_among(real, made, _NEIGHBOURS)}
+    made, real = (_independent(scene, part) for part in (images, _some(scene.held_out, _MOST).to(images)))
+    density, coverage = density_and_coverage(made, real, _NEIGHBOURS)
+    return {"density": density, "coverage": coverage}
 
 
 def _independent(scene: Scene, images: Tensor) -> Tensor:

@@ -56,8 +56,11 @@ def generated_verdict(summary: Mapping[str, Any]) -> str:
     sentence = f"{asked}, an independent one {summary['attack_accuracy']:.1%}"
     if count > 1:
         sentence += f" (mean of {count} generators, deviation {summary['attack_accuracy_deviation']:.1%})"
-    if summary.get("realistic") is not None:
-        sentence += f"; {summary['realistic']:.1%} lie among real ones, of which they cover {summary['covered']:.1%}"
+    if summary.get("density") is not None:
+        sentence += (
+            f"; among real images they are {summary['density']:.2f} times as dense as those, and cover "
+            f"{summary['coverage']:.1%} of them"
+        )
     if summary.get("member_luck") is None:
         return f"{sentence}. Without held-out images nobody can say whether they are nearer to training images."
     ahead = f"their NCC with the nearest differs by {summary['member_advantage']:+.4f}"
