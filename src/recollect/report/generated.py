@@ -17,9 +17,9 @@ _SHARES = {
     "coverage": "coverage: real images that one of these is near",
 }
 _NUMBERS = {
+    "density": "density: how many real images are near each",
     "feature_cosine": "cosine of the features of two images",
     "class_feature_cosine": "the same within a class",
-    "density": "density: how many real images are near each",
     "frechet_training": "Frechet distance to training images",
     "frechet_held_out": "Frechet distance to held-out images",
     "nearest_training_ncc": "NCC with the nearest training image",
