@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from recollect.compilation import before_compiling
 from recollect.core import Variables, per_trial
 from recollect.problem import Precision, Problem, Schedule, State, gradient
 from recollect.sharing import everywhere
@@ -139,6 +140,7 @@ def _compiled_or(take: Callable[[State], State], problem: Problem, state: State)
     if not problem.compiled:
         return take
     try:
+        before_compiling()
         # A smaller batch is another program, not the same one with sizes left open, which would be slower.
         compiled = torch.compile(take, dynamic=False)
         with torch._dynamo.config.patch(recompile_limit=_RECOMPILATIONS):  # pyright: ignore[reportPrivateImportUsage]

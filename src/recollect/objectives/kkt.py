@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from recollect.compilation import kept_out
 from recollect.core import Pulled, RecollectError, Target, Terms, TrialRng, Variables
 from recollect.memory import AtOnce
 from recollect.objectives.cotangents import Direction, binary
@@ -88,7 +89,7 @@ class KKT:
 
     # A compiler would write out every turn of these loops. It is kept out of them, and compiles one turn.
 
-    @torch.compiler.disable(recursive=False)
+    @kept_out(recursive=False)
     def _by_groups(
         self, target: Target, x: Tensor, labels: Tensor, duals: Tensor, groups: Sequence[slice]
     ) -> tuple[Tensor, Tensor]:
@@ -98,12 +99,12 @@ class KKT:
             found.append((x_gradient, variables["duals"]))
         return torch.cat([own for own, _ in found]), torch.cat([own for _, own in found])
 
-    @torch.compiler.disable(recursive=True)
+    @kept_out(recursive=True)
     def _for_groups(self, groups: Sequence[slice]) -> list[KKT]:
         without_floor = replace(self, free_sign=True)
         return [without_floor.for_trials(group) for group in groups]
 
-    @torch.compiler.disable(recursive=False)
+    @kept_out(recursive=False)
     def _first_pass(self, target: Target, parts: Sequence[_Part], keep: bool) -> tuple[Terms, list[Sequence[Tensor]]]:
         total: dict[str, Tensor] = {}
         taken: list[Sequence[Tensor]] = []
@@ -120,7 +121,7 @@ class KKT:
             return self._send_back(target, *parts[0], taken[0], total)
         return self._send_all_back(target, parts, taken, total)
 
-    @torch.compiler.disable(recursive=False)
+    @kept_out(recursive=False)
     def _send_all_back(
         self, target: Target, parts: Sequence[_Part], taken: Sequence[Sequence[Tensor]], total: Terms | None
     ) -> tuple[Tensor, Tensor]:
