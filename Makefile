@@ -11,7 +11,7 @@ demo: $(VENV)/.installed
 	$(BIN)/recollect demo --overwrite
 
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 3 --dist worksteal
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check src tests benchmarks
