@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from recollect.analysis.distance import distances
 from recollect.core import RecollectError
 
 
@@ -29,12 +30,7 @@ def density_and_coverage(
             f"{list(real.shape)}; take both from the same layer of the same network."
         )
     made, real = made.double(), real.double()
-    own = _distances(real, real).fill_diagonal_(torch.inf)
+    own = distances(real, real, "l2").fill_diagonal_(torch.inf)
     radius = own.kthvalue(neighbours, dim=1).values
-    held = _distances(made, real) < radius
+    held = distances(made, real, "l2") < radius
     return float(held.sum(dim=1).double().mean() / neighbours), float(held.any(dim=0).double().mean())
-
-
-def _distances(a: Tensor, b: Tensor) -> Tensor:
-    # By differences: products would lose the small distances, between which the nearest are told apart.
-    return torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist")
