@@ -19,6 +19,7 @@ from rich.table import Table
 
 from benchmarks.cases import CASES, LARGE, PUBLISHED, ROW_FIRST, Case, more, wider
 from benchmarks.measuring import Measured, measure_engine, measure_published, product_rate
+from recollect.allocator import let_segments_grow
 from recollect.problem import Precision
 
 
@@ -115,6 +116,7 @@ def main() -> None:
     parser.add_argument("--tables", nargs="+", choices=("cases", "growth", "memory"), help="all, where left out")
     parser.add_argument("--json", type=Path, help="write the rows to this file as well, as they come")
     chosen = parser.parse_args()
+    let_segments_grow()
     device, gpu = torch.device(chosen.device), chosen.device == "cuda"
     bench = Bench(device, {name: product_rate(name, device) for name in ("fp64", "fp32", *(["tf32"] if gpu else []))})
     tables = {

@@ -1,14 +1,14 @@
 """``python -m benchmarks.table1 runs/elbaz-table1 ...``: Table 1 of Elbaz et al. 2024 from series that have been run.
 
-Two Markdown tables, one for each scaling: mean DSSIM over targets with its deviation, what held-out samples score in
-brackets, and the published figure beside it. Cells that have not been run yet are left empty.
+Four Markdown tables, one for each scaling and window: mean DSSIM over five reconstructions of one target with their
+deviation, what held-out samples score in brackets, and the published figure beside it. What has not been run yet is
+left empty.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,14 @@ from typing import Any
 METHODS = {
     "activation": "activation",
     "kkt": "KKT",
+    "kkt_adam": "KKT by Adam",
     "same_gd": "SAME-GD",
     "dip": "deep image prior",
     "": "KKT, candidates that are images",
 }
 """The attack of every member has no name; the others are its baselines."""
 
+PUBLISHED_METHODS = ("activation", "kkt", "same_gd", "dip")
 PUBLISHED = {
     ("mnist", "flip", 50): (0.482, 0.464, 0.429, 0.285),
     ("mnist", "flip", 100): (0.484, 0.467, 0.450, 0.271),
@@ -35,37 +37,28 @@ PUBLISHED = {
 Members = Sequence[Mapping[str, Any]]
 
 
-def cells(members: Members) -> dict[tuple[str, str, int], list[Mapping[str, Any]]]:
-    """Members of one cell, which differ in their seed."""
-    grouped: dict[tuple[str, str, int], list[Mapping[str, Any]]] = {}
-    for member in members:
-        chosen = member["settings"]
-        where = (chosen.get("data.name", "mnist"), chosen["model.group"], chosen["data.n"])
-        grouped.setdefault(where, []).append(member)
-    return grouped
-
-
-def figure(members: Members, method: str, key: str) -> str:
-    """Mean and deviation over the members that have it, and the mean of their null."""
-    found = [member["baselines"].get(method, {}) if method else member for member in members]
-    values = [own[key] for own in found if own.get(key) is not None]
-    luck = [own[f"null_{key}"] for own in found if own.get(f"null_{key}") is not None]
-    if not values:
+def figure(member: Mapping[str, Any], method: str, key: str) -> str:
+    """Mean and deviation over the seeds of a cell, each trial judged by itself, and the mean of their null."""
+    found = member["baselines"].get(method, {}) if method else member
+    each = found.get("each_trial") or {"mean": {}, "deviation": {}}
+    if key not in each["mean"]:
         return ""
-    deviation = f" ± {statistics.stdev(values):.3f}" if len(values) > 1 else ""
-    null = f" ({statistics.mean(luck):.3f})" if luck else ""
-    return f"{statistics.mean(values):.3f}{deviation}{null}"
+    spread, luck = each["deviation"].get(key), each["mean"].get(f"null_{key}")
+    deviation = "" if spread is None else f" ± {spread:.3f}"
+    return f"{each['mean'][key]:.3f}{deviation}" + ("" if luck is None else f" ({luck:.3f})")
 
 
 def table(members: Members, scaling: str, window: int) -> str:
     lines = [f"| data, group, n | {' | '.join(METHODS.values())} |", "|---|" + "---|" * len(METHODS)]
-    for where, own in cells(members).items():
-        published = (*PUBLISHED.get(where, (None,) * 4), None)
-        row = [
-            figure(own, method, f"mean_dssim_{scaling}_{window}")
-            + (f", published {known:.3f}" if known is not None and (scaling, window) == ("stretch", 3) else "")
-            for method, known in zip(METHODS, published, strict=True)
-        ]
+    for member in members:
+        chosen = member["settings"]
+        where = (chosen.get("data.name", "mnist"), chosen["model.group"], chosen["data.n"])
+        published = dict(zip(PUBLISHED_METHODS, PUBLISHED.get(where, ()), strict=False))
+        row = []
+        for method in METHODS:
+            known = published.get(method) if (scaling, window) == ("stretch", 3) else None
+            beside = "" if known is None else f", published {known:.3f}"
+            row.append(figure(member, method, f"mean_dssim_{scaling}_{window}") + beside)
         lines.append(f"| {', '.join(map(str, where))} | {' | '.join(row)} |")
     return "\n".join(lines)
 

@@ -8,8 +8,10 @@ from recollect.interrupts import INTERRUPTED, leave_at_once
 def main() -> None:
     """Imports take seconds, and not all of them let an interrupt through: the handler comes before them."""
     leave_at_once()
+    from recollect.allocator import let_segments_grow
     from recollect.cli import main as command
 
+    let_segments_grow()
     try:
         command()
     except KeyboardInterrupt:

@@ -99,11 +99,12 @@ def test_trials_spread_over_devices_come_back_in_order() -> None:
         nn.Sequential(nn.Flatten(), nn.Linear(16, 4), nn.ReLU(), nn.Linear(4, 1)), named_group("flip", (1, 4, 4))
     )
     attack = AttackConfig.model_validate(
-        {"space": "dip", "candidates": 3, "steps": 4, "trials": [TrialSettings(init_scale=s) for s in (0.1, 0.2, 0.3)]}
+        {"space": "dip", "candidates": 3, "steps": 4, "precision": "fp64"}
+        | {"trials": [TrialSettings(init_scale=s) for s in (0.1, 0.2, 0.3)]}
     )
     several, single = (build_problems(net, (1, 4, 4), attack, 0, [CPU] * count) for count in (2, 1))
     found, expected = (as_reconstruction(parts, solve(parts)).candidates for parts in (several, single))
-    assert torch.allclose(found, expected, rtol=1e-5, atol=1e-6)
+    assert torch.allclose(found, expected, rtol=1e-8, atol=1e-10)
 
 
 def test_the_start_deviates_by_the_initial_scale() -> None:

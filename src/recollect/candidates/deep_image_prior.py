@@ -124,7 +124,9 @@ class DeepImagePrior:
     def _images(self, variables: Variables) -> Float[Tensor, "T m ..."]:
         weights = {name: value for name, value in variables.items() if name != "offset"}
         if self.networks == "one":
-            images = vmap(self._one_network)(weights, self.noise)
+            # One after the other: batched weights would make grouped convolutions, ten times slower on GPUs.
+            rows = [{name: value[trial] for name, value in weights.items()} for trial in range(len(self.noise))]
+            images = torch.stack([self._one_network(own, noise) for own, noise in zip(rows, self.noise, strict=True)])
         else:
             images = vmap(vmap(self._one_network))(weights, self.noise.unsqueeze(2)).squeeze(2)
         known = 0.5 if self.mean is None else self.mean
@@ -135,8 +137,11 @@ class DeepImagePrior:
         for layer, grown in zip(_LAYERS, (None, *self.growth), strict=False):
             if grown is not None:
                 features = grown[0] @ features @ grown[1].T
-            features = _normalised(F.conv2d(features, weights[f"{layer}.weight"], padding=1))
-            features = F.leaky_relu(features + weights[f"{layer}.bias"][:, None, None], 0.2)
+            features = F.conv2d(features, weights[f"{layer}.weight"], padding=1)
+            bias = weights[f"{layer}.bias"]
+            # A group for each channel: normalised per image and channel. Without weights its vjp fails (torch 2.13).
+            features = F.group_norm(features, len(bias), torch.ones_like(bias), bias)
+            features = F.leaky_relu(features, 0.2)
         last = _LAYERS[-1]
         return F.conv2d(features, weights[f"{last}.weight"], weights[f"{last}.bias"])
 
@@ -153,8 +158,3 @@ def _grids(sample_shape: tuple[int, ...]) -> list[tuple[int, int]]:
 def _interpolation(before: int, after: int) -> Float[Tensor, "after before"]:
     """Linear interpolation as a matrix, so that its derivative is a product too."""
     return F.interpolate(torch.eye(before)[None], size=after, mode="linear", align_corners=False)[0].T
-
-
-def _normalised(features: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c h w"]:
-    centred = features - features.mean(dim=(-2, -1), keepdim=True)
-    return centred * (centred.square().mean(dim=(-2, -1), keepdim=True) + 1e-5).rsqrt()

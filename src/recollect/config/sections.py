@@ -72,6 +72,8 @@ class MatchConfig(Section):
     """Samples that it moves into one another count as one."""
     most: int | None = Field(default=None, ge=2)
     """At most so many training samples are matched one by one, the first of them; all when left out."""
+    each_trial: bool = False
+    """Judge every trial by itself too, with mean and deviation over trials: how much depends on the start."""
     independent: IndependentConfig = IndependentConfig()
     distil_min_dual: float = Field(default=0.0, ge=0)
     distil_radius: float = Field(default=0.03, ge=0)

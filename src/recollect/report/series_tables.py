@@ -83,6 +83,7 @@ _FULL: dict[str, Callable[[Record], str]] = {
     **_BRIEF,
     "top-10 SSIM": lambda member: decimal(member["top10_ssim"]),
     "mean DSSIM": lambda member: _beside_luck(decimal(member["mean_dssim"]), decimal(member["null_mean_dssim"])),
+    "each trial's DSSIM": lambda member: _over_trials(member, "mean_dssim_stretch_3"),
     "training error": lambda member: _share(member["training_error"]),
     "training loss": lambda member: text(member["training_loss"]),
     "peak memory": lambda member: _gibibytes(member["peak_memory_bytes"]),
@@ -108,6 +109,15 @@ def _counted(member: Record, key: str) -> str:
     return _beside_luck(
         _among(member[key], member["reference_count"]), _among(member[f"null_{key}"], member["null_count"])
     )
+
+
+def _over_trials(member: Record, key: str) -> str:
+    """Mean and deviation over trials, where each was judged by itself."""
+    each = member.get("each_trial") or {}
+    mean, spread = (number(each.get(part, {}).get(key)) for part in ("mean", "deviation"))
+    if mean is None:
+        return NOTHING
+    return f"{mean:.3f}" if spread is None else f"{mean:.3f} ± {spread:.3f}"
 
 
 def _among(count: object, samples: object) -> str:

@@ -27,6 +27,7 @@ _FOUND = (
     "null_mean_dssim",
     *(f"{who}mean_dssim_{variant}" for who in ("", "null_") for variant in _VARIANTS),
     "median_asymmetry",
+    "each_trial",
     "trials",
     "diverged_trials",
     "peak_memory_bytes",

@@ -6,6 +6,7 @@ Reads the run folder, adds ``matches.json``, ``pairs.safetensors``, ``distilled.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ from recollect.groups import Group
 from recollect.outputs import sample_outputs
 from recollect.report import write_report
 from recollect.runs import RunFolder
+from recollect.stages.each_trial import write_each_trial
 from recollect.stages.generated import judge_all_generated
 from recollect.stages.independent import taken
 from recollect.stages.orbits import write_orbitope
@@ -72,7 +74,8 @@ def judge_run(
     heldout: TaskData | None,
     device: torch.device,
 ) -> None:
-    candidates = folder.read_tensors("candidates.safetensors", ["candidates"])["candidates"]
+    saved = folder.read_tensors("candidates.safetensors", ["candidates", "diverged"])
+    candidates = saved["candidates"]
     if candidates.shape[2:] != data.x.shape[1:]:
         raise RecollectError(
             f"candidates in '{folder.path}' have shape {list(candidates.shape[2:])}, the reference data "
@@ -82,16 +85,18 @@ def judge_run(
     if config.match.score == "distance":
         pool = _distil(folder, config)
     group = chosen_group(config.match.group, net, tuple(data.x.shape[1:]))
-    judgement = judge(
-        pool.to(device),
-        data.x.to(device),
-        data.mean.to(device),
-        None if heldout is None else heldout.x.to(device),
-        match_rule(config, group),
-        config.match.score,
-        config.match.quantile,
+    judged = partial(
+        judge,
+        x=data.x.to(device),
+        mean=data.mean.to(device),
+        holdout=None if heldout is None else heldout.x.to(device),
+        rule=match_rule(config, group),
+        score=config.match.score,
+        quantile=config.match.quantile,
     )
-    _write(folder, net, data, judgement, candidates.shape[1])
+    _write(folder, net, data, judged(pool.to(device)), candidates.shape[1])
+    if config.match.each_trial and config.sweep is None:  # trials of sweeps are matched one by one anyway
+        write_each_trial(folder, candidates.to(device), saved["diverged"].bool(), judged)
     if not group.trivial:
         write_orbitope(folder, pool.to(device), data.x.to(device), group, config.match.distance)
 

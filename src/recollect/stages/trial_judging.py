@@ -10,13 +10,13 @@ from recollect.analysis import judge, summarise
 from recollect.config import Config
 from recollect.data import TaskData
 from recollect.datasets import heldout_data, training_data
+from recollect.stages.each_trial import TRIAL_MATCHES
 from recollect.stages.judging import match_rule
 from recollect.stages.run import Run
 from recollect.sweep.collect import chosen_trials, pooled
 from recollect.sweep.record import Trial, finished_trials
 from recollect.symmetries import chosen_group
 
-TRIAL_MATCHES = "trial_matches.json"
 _FIGURES = ("recovered", "null_recovered", "ncc80", "ncc90", "good_ssim04")
 
 
