@@ -8,15 +8,17 @@ import pytest
 
 from recollect.allocator import let_segments_grow
 
+NAMES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")
 
-@pytest.mark.parametrize("said", [None, "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"])
+
+@pytest.mark.parametrize("said", [None, *NAMES])
 def test_segments_grow_unless_the_environment_says_otherwise(said: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"):
+    for name in NAMES:
         monkeypatch.setenv(name, "")  # so that the end of the test puts back what was there
         monkeypatch.delenv(name)
     if said is not None:
         monkeypatch.setenv(said, "max_split_size_mb:64")
     let_segments_grow()
     settings = {name: value for name, value in os.environ.items() if name.endswith("ALLOC_CONF")}
-    expected = ("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True") if said is None else (said, "max_split_size_mb:64")
-    assert settings == dict([expected])
+    ours = {"PYTORCH_ALLOC_CONF": "expandable_segments:True"}
+    assert settings == (ours if said is None else {said: "max_split_size_mb:64"})
