@@ -17,6 +17,7 @@ from recollect.estimate import attack_bytes
 from recollect.objectives.cotangents import balanced_labels
 from recollect.problem import Precision, initial_state
 from recollect.stepping import matmul_precision, stepper_within_memory
+from recollect.wide_products import times
 
 
 @dataclass(frozen=True)
@@ -45,14 +46,14 @@ def seconds_per_call(call: Callable[[int], None], device: torch.device, least: f
 
 
 def product_rate(precision: Precision, device: torch.device) -> float:
-    """Operations per second of a large product, each operand rounded to ``precision``."""
+    """Operations per second of a large product by the engine's library, operands rounded to ``precision``."""
     size = 8192 if device.type == "cuda" else 2048
     dtype = {"fp64": torch.float64, "fp16": torch.float16}.get(precision, torch.float32)
-    a, b = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
+    a, b = (torch.randn(1, size, size, device=device).to(dtype) for _ in range(2))
 
     def products(count: int) -> None:
         for _ in range(count):
-            torch.mm(a, b)
+            times(a, b)
 
     with matmul_precision(precision, device):
         return 2 * size**3 / seconds_per_call(products, device)

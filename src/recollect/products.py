@@ -15,6 +15,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from recollect.wide_products import times
+
 _MOST_CANDIDATES = 65_504
 """The largest number in half precision."""
 
@@ -70,7 +72,7 @@ class Tape:
     def next(self, left: Rows, right: Matrix) -> Tensor:
         if self.place == len(self.taken):
             half = left.scale is not None
-            self.taken.append((_product_of_halves if half else torch.matmul)(left.stored, right.stored))
+            self.taken.append((_product_of_halves if half else times)(left.stored, right.stored))
         self.place += 1
         return self.taken[self.place - 1]
 
@@ -91,7 +93,7 @@ def product(left: Rows, right: Matrix, tape: Tape | None = None) -> Float[Tensor
 def summed(delta: Rows, a: Rows) -> Float[Tensor, "T out in"]:
     """``delta^T a``, summed over candidates. Half-precision rows are first brought to one scale per trial."""
     if delta.scale is None or a.scale is None:
-        return delta.values.mT @ a.values
+        return times(delta.values.mT, a.values)
     left, right, common = _weighted_alike(delta, a)
     return _summed_in_float(left.mT, right) * common
 
@@ -107,7 +109,7 @@ def summed_matrix(delta: Rows, a: Rows) -> Matrix:
 def through_pairs(own: Rows, other: Rows) -> Float[Tensor, "T m k"]:
     """``own own^T other`` by way of the products of all pairs of candidates."""
     if own.scale is None or other.scale is None:
-        return (own.stored @ own.stored.mT) @ other.stored
+        return times(times(own.stored, own.stored.mT), other.stored)
     scale = own.scale * other.scale
     common = scale.amax(dim=1, keepdim=True)
     pairs = _product_of_halves(own.stored, own.stored.mT)
@@ -147,7 +149,7 @@ def column_sums(delta: Rows) -> Float[Tensor, "T k"]:
 def _product_of_halves(left: Float[Tensor, "T m k"], right: Tensor) -> Float[Tensor, "T m columns"]:
     """In half precision, summed in float32."""
     if left.device.type == "cpu":  # sums halves in half precision; float32 does what GPUs do
-        return (left.float() @ right.float()).half()
+        return times(left.float(), right.float()).half()
     # As a batch even where trials share a matrix: a flattened operand would be written a second time by the compiler.
     return torch.bmm(left, right.expand(len(left), -1, -1))
 
@@ -155,7 +157,7 @@ def _product_of_halves(left: Float[Tensor, "T m k"], right: Tensor) -> Float[Ten
 def _summed_in_float(left: Float[Tensor, "T k m"], right: Float[Tensor, "T m n"]) -> Float[Tensor, "T k n"]:
     """In float32, for sums that others are added to: those of chunks of candidates."""
     if left.device.type == "cpu":
-        return left.float() @ right.float()
+        return times(left.float(), right.float())
     return torch.bmm(left, right, out_dtype=torch.float32)
 
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from recollect.core import RecollectError, next_pause
+from recollect.wide_products import products_of_linear_layers
 from recollect.zoo.arithmetic import DTYPES, DtypeName, training_arithmetic
 from recollect.zoo.losses import LOSSES, LossName
 
@@ -81,7 +82,8 @@ def train(
     start = dict(net.named_parameters()) if state is None else state.params
     params = {name: value.detach().to(device, dtype).clone() for name, value in start.items()}
     net.to(device=device, dtype=dtype)  # buffers; the parameters themselves are passed in
-    with training_arithmetic(config.dtype, device):
+    fast_products = products_of_linear_layers(min(len(x), config.batch_size or len(x)), params.values())
+    with training_arithmetic(config.dtype, device), fast_products:
         progress = _until_done(net, params, x, y, config, seed, callbacks, 0 if state is None else state.epoch)
     net.cpu().load_state_dict({name: value.cpu() for name, value in params.items()}, strict=False)
     return progress
