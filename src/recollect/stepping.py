@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import cache, partial
 
@@ -17,6 +17,7 @@ from recollect.compilation import before_compiling
 from recollect.core import Variables, per_trial
 from recollect.problem import Precision, Problem, Schedule, State, gradient
 from recollect.sharing import everywhere
+from recollect.wide_products import products_of_linear_layers
 
 Advance = Callable[[State, int], State]
 """``advance(state, count)`` takes that many steps. On a GPU it works on the buffers of the state it was made with."""
@@ -83,10 +84,17 @@ def step(problem: Problem, state: State) -> State:
 
 def _one_by_one(problem: Problem, state: State) -> Advance:
     take = _compiled_or(partial(step, problem), problem, state)
+    # No compiler can look through it.
+    fast_products = (
+        nullcontext()
+        if problem.compiled
+        else products_of_linear_layers(len(problem.labels), problem.target.params.values())
+    )
 
     def advance(state: State, count: int) -> State:
-        for _ in range(count):
-            state = take(state)
+        with fast_products:
+            for _ in range(count):
+                state = take(state)
         return state
 
     return advance

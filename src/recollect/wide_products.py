@@ -52,8 +52,8 @@ class _LinearLayers(TorchDispatchMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> object:
         del types
-        if func is torch.ops.aten.mm.default and _faster(*args):
-            return _linear(*args)
+        if func in (torch.ops.aten.mm.default, torch.ops.aten.bmm.default) and _faster(*args):
+            return _by_onednn(*args)
         if func is torch.ops.aten.addmm.default and not kwargs and args[0].ndim == 1 and _faster(*args[1:]):
             return _linear(*args[1:], bias=args[0])
         return func(*args, **(kwargs or {}))

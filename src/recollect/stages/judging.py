@@ -74,7 +74,8 @@ def judge_run(
     heldout: TaskData | None,
     device: torch.device,
 ) -> None:
-    saved = folder.read_tensors("candidates.safetensors", ["candidates", "diverged"])
+    each_trial = config.match.each_trial and config.sweep is None  # trials of sweeps are matched one by one anyway
+    saved = folder.read_tensors("candidates.safetensors", ["candidates", *(["diverged"] if each_trial else [])])
     candidates = saved["candidates"]
     if candidates.shape[2:] != data.x.shape[1:]:
         raise RecollectError(
@@ -95,7 +96,7 @@ def judge_run(
         quantile=config.match.quantile,
     )
     _write(folder, net, data, judged(pool.to(device)), candidates.shape[1])
-    if config.match.each_trial and config.sweep is None:  # trials of sweeps are matched one by one anyway
+    if each_trial:
         write_each_trial(folder, candidates.to(device), saved["diverged"].bool(), judged)
     if not group.trivial:
         write_orbitope(folder, pool.to(device), data.x.to(device), group, config.match.distance)
