@@ -52,7 +52,7 @@ def build_generator_problem(
         priors={},
         schedule=attack.schedule,
         precision=attack.precision,
-        # torch.compile gets gradients of grouped convolutions wrong on the CPU (2.13).
+        # torch.compile cannot differentiate twice (2.13); without the gradient norm two minutes of it save a tenth.
         compiled=False,
         stall=attack.stall,
         memory_limit=attack.memory_limit,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod, sqrt
@@ -42,8 +43,7 @@ class Generator:
 
     A Linear layer, then transposed convolutions, each with batch norm (by the batch's own statistics), leaky ReLU and
     dropout of whole channels, which stays active when images are shown: it is a source of their diversity. A batch is a
-    function of weights and step: latents, conditions and masks come from ``streams``. Generators lie side by side as
-    groups of one convolution: ``[m, T c, h, w]``.
+    function of weights and step: latents, conditions and masks come from ``streams``.
 
     Its weights get their gradient from `recollect.objectives.inversion.Inversion`, step by step. ``labels`` are what
     the images are of that it is asked for in the end.
@@ -127,19 +127,31 @@ class Generator:
         return {"start": self.plan.start_channels} | {layer.name: layer.channels_out for layer in self.plan.hidden}
 
     def _images(self, variables: Variables, step: Tensor, conditions: Conditions) -> Float[Tensor, "T m c h w"]:
-        plan, trials = self.plan, len(self.streams.trials)
-        vectors = torch.bmm(self._vectors(variables, step, conditions), variables["start.weight"])
-        features = _side_by_side(vectors.unflatten(2, (plan.start_channels, *plan.start)))
-        features = self._activated(features, variables, step, "start")
+        vectors = self._vectors(variables, step, conditions)
+        kept = _of_each({name: self._kept(name, step, vectors, size) for name, size in self._normalised.items()})
+        matrices = hot_matrix(conditions.labels, self.classes, vectors.dtype).unsqueeze(2)
+        # One after the other: batched weights would make grouped convolutions, ten times slower on GPUs.
+        images = [
+            self._one_generator(weights, vectors[trial], kept[trial], matrices[trial])
+            for trial, weights in enumerate(_of_each(variables))
+        ]
+        return torch.stack(images)
+
+    def _one_generator(
+        self,
+        weights: Mapping[str, Tensor],
+        vectors: Float[Tensor, "m l"],
+        kept: Mapping[str, Float[Tensor, "m c"]],
+        matrices: Float[Tensor, "m 1 N N"],
+    ) -> Float[Tensor, "m c h w"]:
+        plan = self.plan
+        features = (vectors @ weights["start.weight"]).unflatten(1, (plan.start_channels, *plan.start))
+        features = _activated(features, weights, kept, "start")
         for layer in plan.hidden:
-            features = _upsampled(features, variables[f"{layer.name}.weight"], layer)
-            features = self._activated(features, variables, step, layer.name)
+            features = _activated(_upsampled(features, weights, layer), weights, kept, layer.name)
             if layer is plan.to_grid and uses_matrix(self.conditioning):
-                matrix = hot_matrix(conditions.labels, self.classes, features.dtype).unsqueeze(2)
-                features = _joined(features, matrix)
-        images = _upsampled(features, variables["image.weight"], plan.last)
-        images = images + variables["image.shift"].flatten()[:, None, None]
-        images = images.unflatten(1, (trials, -1)).movedim(1, 0)
+                features = torch.cat([features, matrices], dim=1)
+        images = _upsampled(features, weights, plan.last) + weights["image.shift"][:, None, None]
         return torch.sigmoid(images) if self.bounded else images
 
     def _vectors(self, variables: Variables, step: Tensor, conditions: Conditions) -> Float[Tensor, "T m l"]:
@@ -150,17 +162,12 @@ class Generator:
             return torch.cat([latent, variables["embedding"].gather(1, index)], dim=2)
         return torch.cat([latent, conditions.distribution], dim=2) if uses_vector(self.conditioning) else latent
 
-    def _activated(
-        self, features: Float[Tensor, "m Tc h w"], variables: Variables, step: Tensor, name: str
-    ) -> Float[Tensor, "m Tc h w"]:
-        """Batch norm, leaky ReLU, dropout of whole channels."""
-        gain, shift = variables[f"{name}.gain"], variables[f"{name}.shift"]
-        features = F.batch_norm(features, None, None, gain.flatten(), shift.flatten(), training=True)
-        features = F.leaky_relu(features, 0.2)
+    def _kept(self, name: str, step: Tensor, like: Float[Tensor, "T m l"], channels: int) -> Float[Tensor, "T m c"]:
+        """Factors of whole channels: zero for those that are dropped."""
         if not self.dropout:
-            return features
-        keep = self.streams.keep(f"dropout.{name}", step, (len(features), gain.shape[1]), self.dropout)
-        return features * (_side_by_side(keep)[..., None, None] / (1 - self.dropout)).to(features.dtype)
+            return like.new_ones(*like.shape[:2], channels)
+        keep = self.streams.keep(f"dropout.{name}", step, (like.shape[1], channels), self.dropout)
+        return keep.to(like.dtype) / (1 - self.dropout)
 
 
 def _drawn(rng: TrialRng, layer: Layer, gain: float) -> Float[Tensor, "T i o kh kw"]:
@@ -168,20 +175,20 @@ def _drawn(rng: TrialRng, layer: Layer, gain: float) -> Float[Tensor, "T i o kh 
     return rng.normal(layer.name, shape) * sqrt(gain / layer.fan_in)
 
 
-def _side_by_side(values: Tensor) -> Tensor:
-    """``[T, m, c, ...]`` to ``[m, T c, ...]``."""
-    return values.movedim(0, 1).flatten(1, 2)
+def _of_each(values: Mapping[str, Tensor]) -> list[dict[str, Tensor]]:
+    """What is batched over trials, trial by trial."""
+    own = zip(*(value.unbind() for value in values.values()), strict=True)
+    return [dict(zip(values, one, strict=True)) for one in own]
 
 
-def _joined(features: Float[Tensor, "m Tc h w"], further: Float[Tensor, "T m k h w"]) -> Float[Tensor, "m Tck h w"]:
-    """Further channels appended to those of each trial."""
-    own = features.unflatten(1, (len(further), -1))
-    return torch.cat([own, further.movedim(0, 1)], dim=2).flatten(1, 2)
+def _activated(
+    features: Float[Tensor, "m c h w"], weights: Mapping[str, Tensor], kept: Mapping[str, Tensor], name: str
+) -> Float[Tensor, "m c h w"]:
+    """Batch norm, leaky ReLU, dropout of whole channels."""
+    features = F.batch_norm(features, None, None, weights[f"{name}.gain"], weights[f"{name}.shift"], training=True)
+    return F.leaky_relu(features, 0.2) * kept[name][..., None, None]
 
 
-def _upsampled(
-    features: Float[Tensor, "m Ti h w"], weight: Float[Tensor, "T i o kh kw"], layer: Layer
-) -> Float[Tensor, "m To H W"]:
-    return F.conv_transpose2d(
-        features, weight.flatten(0, 1), stride=layer.stride, padding=layer.padding, groups=len(weight)
-    )
+def _upsampled(features: Float[Tensor, "m i h w"], weights: Mapping[str, Tensor], layer: Layer) -> Tensor:
+    weight = weights[f"{layer.name}.weight"]
+    return F.conv_transpose2d(features, weight, stride=layer.stride, padding=layer.padding)
