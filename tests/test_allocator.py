@@ -19,6 +19,6 @@ def test_segments_grow_unless_the_environment_says_otherwise(said: str | None, m
     if said is not None:
         monkeypatch.setenv(said, "max_split_size_mb:64")
     let_segments_grow()
-    settings = {name: value for name, value in os.environ.items() if name.endswith("ALLOC_CONF")}
+    settings = {name: os.environ[name] for name in NAMES if name in os.environ}
     ours = {"PYTORCH_ALLOC_CONF": "expandable_segments:True"}
     assert settings == (ours if said is None else {said: "max_split_size_mb:64"})
