@@ -68,7 +68,9 @@ def _single(value: Tensor) -> bool:
     return value.dtype == torch.float32 and value.device.type == "cpu"
 
 
-@torch.library.custom_op("recollect::product_by_onednn", mutates_args=())
+@torch.library.custom_op(
+    "recollect::product_by_onednn", mutates_args=(), schema="(Tensor left, Tensor right) -> Tensor"
+)
 def _by_onednn(left: Tensor, right: Tensor) -> Tensor:
     """An operation of its own, because torch.compile would take a Linear layer's weights for constants."""
     if right.ndim == 2:
