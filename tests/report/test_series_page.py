@@ -14,6 +14,7 @@ from recollect.core import RecollectError
 from recollect.report import write_series_report
 from recollect.report.charts import ACCENT
 from recollect.report.matches import Matches, Sample
+from recollect.report.series_attacks import attack_tables
 from recollect.report.series_charts import curve, heat_map, lines_of
 from recollect.report.series_scatter import scatters
 from recollect.report.series_tables import listing, series_verdict
@@ -131,6 +132,49 @@ def test_the_table_has_the_numbers_and_leaves_out_what_nobody_knows() -> None:
     assert "peak memory" not in headings
     assert first[1] == "2/100"
     assert (headings[-1], first[-1], second[-1]) == ("state", "done", "pending")
+
+
+def test_attacks_side_by_side_by_the_count_of_the_series() -> None:
+    record = one_axis()
+    assert attack_tables(record) == []
+    record["members"][1]["baselines"] = {"kkt_adam": member("", [], good_ssim04=22, null_good_ssim04=3)}
+    (table,) = attack_tables(record)
+    assert table.headings == ["member", "the attack", "kkt adam"]
+    assert table.rows[1] == ["decay 1", "31/100 (1/400)", "22/100 (3/400)"]
+    assert table.rows[0] == ["decay 0", "2/100 (1/400)", "—"]
+
+
+def test_attacks_whose_trials_were_judged_each_by_itself() -> None:
+    def each(mean: float, deviation: float | None) -> dict[str, Any]:
+        means = {"mean_dssim_stretch_3": mean, "null_mean_dssim_stretch_3": 0.4, "mean_dssim_clamp_3": mean / 2}
+        spread = dict.fromkeys(means, deviation)
+        return {"each_trial": {"trials": 5, "mean": means, "deviation": spread}}
+
+    record = one_axis()
+    record["members"][0] |= {**each(0.3, 0.0123), "baselines": {"dip": member("", [], **each(0.35, None))}}
+    stretched, clamped = attack_tables(record)
+    assert stretched.rows[0] == ["decay 0", "0.300 ± 0.012 (0.400)", "0.350 (0.400)"]
+    assert clamped.rows[0] == ["decay 0", "0.150 ± 0.012", "0.175"]
+
+
+def test_attacks_by_generators_are_compared_by_what_they_make() -> None:
+    record = one_axis()
+    for row, accuracy in zip(record["members"], (0.9, 0.8, 0.7, 0.6), strict=True):
+        own = {"label_agreement": 1.0, "attack_accuracy": accuracy, "density": 0.5, "frechet_training": 120.0}
+        row |= {**own, "baselines": {"inversion": own | {"attack_accuracy": 0.25}}}
+    accuracy, density, frechet = attack_tables(record)
+    assert accuracy.rows[0] == ["decay 0", "90.0%", "25.0%"]
+    assert density.rows[3][1:] == ["0.500", "0.500"]
+    assert frechet.rows[0][1:] == ["120", "120"]
+
+
+def test_the_page_shows_every_attack(tmp_path: Path) -> None:
+    record = one_axis()
+    record["members"][0]["baselines"] = {EVIL: member("", [], good_ssim04=22)}
+    html = write_series_report(put(tmp_path / "series", record)).read_text()
+    assert "Attack by attack" in html
+    assert "22/100 (1/400)" in html
+    assert "<script" not in html
 
 
 def test_the_verdict_names_the_member_where_most_was_found() -> None:

@@ -19,6 +19,9 @@ from recollect.report.series_tables import Record
 _LOGARITHMIC = 20
 """From this ratio of the largest to the smallest value on, an axis is logarithmic."""
 
+_INCHES_OF_A_LETTER = 0.04
+"""Downwards, of a name that is written at an angle."""
+
 
 @dataclass(frozen=True)
 class Line:
@@ -74,7 +77,11 @@ def _draw(axes: Axes, line: Line, y: Sequence[float], colour: str, style: Any, l
 def _scale(axes: Axes, x: Sequence[float], record: Record) -> None:
     points = record["axes"][0]["points"]
     if any(number(point["value"]) is None for point in points):
-        axes.set_xticks(range(len(points)), [plain(point["name"]) for point in points], rotation=30, ha="right")
+        names = [plain(point["name"]) for point in points]
+        axes.set_xticks(range(len(points)), names, rotation=30, ha="right")
+        figure = axes.get_figure(root=True)
+        assert figure is not None
+        figure.set_figheight(figure.get_figheight() + _INCHES_OF_A_LETTER * max(map(len, names)))
     elif x and min(x) > 0 and max(x) / min(x) >= _LOGARITHMIC:
         axes.set_xscale("log")
     axes.set_ylim(bottom=0, top=max(axes.get_ylim()[1], 0.1))

@@ -13,6 +13,7 @@ from recollect.report.matches import Matches, read_matches
 from recollect.report.parsing import read_text
 from recollect.report.pictures import Picture, save_pictures
 from recollect.report.saving import save
+from recollect.report.series_attacks import attack_tables
 from recollect.report.series_charts import curve, heat_map
 from recollect.report.series_scatter import PANEL_LIMIT, scatters
 from recollect.report.series_tables import Record, listing, measure, read_series, series_verdict
@@ -85,6 +86,7 @@ def _context(folder: Path, record: Record, pictures: dict[str, Picture]) -> dict
         "headings": headings,
         "rows": [(link if there else "", row) for link, there, row in zip(links, present, rows, strict=True)],
         "failures": [(member["name"], member["failure"]) for member in record["members"] if member["failure"]],
+        "attacks": attack_tables(record),
         "left_out": max(0, len(slugs) - PANEL_LIMIT),
         "maps": len(record["axes"]) == 2,
         "config": read_text(folder / "config.toml") or "",
