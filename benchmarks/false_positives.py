@@ -16,9 +16,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from scipy.stats import binomtest
 
 from recollect import pipeline
-from recollect.analysis.detection import clopper_pearson
 from recollect.audit.budget import Ledger, parse_budget
 from recollect.audit.running import go, plan_audit, start
 from recollect.config import parse_config
@@ -73,7 +73,7 @@ def audited(folder: Path, claimed: str, seed: int, budget: str, rate: float) -> 
 
 def summary(what: str, outcomes: list[Outcome], rate: float) -> str:
     passed, samples = sum(one.recovered for one in outcomes), sum(one.samples for one in outcomes)
-    low, high = clopper_pearson(passed, samples)
+    low, high = binomtest(passed, samples).proportion_ci(method="exact")
     leaks = sum(one.leak for one in outcomes)
     return (
         f"{what}: {passed} of {samples} recovered, {passed / samples:.2%} ({low:.2%} to {high:.2%}), asked for "

@@ -11,10 +11,9 @@ from scipy import stats
 from sklearn.metrics import roc_auc_score, roc_curve
 
 from recollect.analysis.detection import (
-    beyond_luck,
-    clopper_pearson,
     conformal_p_values,
     exchangeable_luck,
+    least_beyond_luck,
     roc,
 )
 from recollect.core import RecollectError
@@ -41,25 +40,28 @@ def test_p_values_of_exchangeable_scores_keep_their_promise(null_count: int) -> 
         assert share >= reachable - 4 * (max(reachable, 1e-9) / 4000) ** 0.5
 
 
-@pytest.mark.parametrize(("passed", "n"), [(0, 10), (1, 10), (10, 10), (3, 500), (250, 500), (17, 20_000)])
-@pytest.mark.parametrize("confidence", [0.9, 0.95, 0.999])
-def test_clopper_pearson_against_scipy(passed: int, n: int, confidence: float) -> None:
-    expected = stats.binomtest(passed, n).proportion_ci(confidence, method="exact")
-    assert clopper_pearson(passed, n, confidence) == pytest.approx((expected.low, expected.high), rel=1e-7, abs=1e-12)
+@pytest.mark.parametrize(("n", "allowed", "null_count"), [(12, 0, 20), (30, 2, 99)])
+def test_least_beyond_luck_by_trying_every_number(n: int, allowed: int, null_count: int) -> None:
+    for passed in range(n + 1):
+        luck = [exchangeable_luck(passed - others, n - others, allowed, null_count) for others in range(passed)]
+        assert luck == sorted(luck)
+        expected = sum(value <= 0.05 for value in luck)
+        assert least_beyond_luck(passed, n, allowed, null_count) == expected
 
 
-@pytest.mark.parametrize(("passed", "n", "confidence"), [(5, 4, 0.95), (-1, 4, 0.95), (1, 0, 0.95), (1, 4, 1.0)])
-def test_an_interval_of_nonsense_is_refused(passed: int, n: int, confidence: float) -> None:
-    with pytest.raises(RecollectError, match="give a count between 0 and n"):
-        clopper_pearson(passed, n, confidence)
-
-
-def test_what_luck_may_explain_is_no_leak() -> None:
-    assert beyond_luck(5, 500, 0.01)[0] == 0.0
-    low, high = beyond_luck(60, 500, 0.01)
-    share_low, share_high = clopper_pearson(60, 500)
-    assert low == pytest.approx(500 * (share_low - 0.01) / 0.99)
-    assert high == pytest.approx(500 * share_high)
+@pytest.mark.parametrize(("n", "k", "leaks"), [(200, 99, 0), (500, 400, 0), (300, 400, 20), (60, 99, 15)])
+def test_least_beyond_luck_is_rarely_too_high(n: int, k: int, leaks: int) -> None:
+    generator = torch.Generator().manual_seed(0)
+    ranks, runs = max(1, (k + 1) // 100), 400
+    too_high, bounds = 0, []
+    for _ in range(runs):
+        members, null = torch.randn(n, generator=generator), torch.randn(k, generator=generator)
+        members[:leaks] += 9
+        passed = int((members > null.sort(descending=True).values[ranks - 1]).sum())
+        bounds.append(least_beyond_luck(passed, n, ranks - 1, k))
+        too_high += bounds[-1] > leaks
+    assert too_high / runs <= 0.05 + 3 * (0.05 / runs) ** 0.5
+    assert sum(bounds) / runs >= 0.5 * leaks
 
 
 @given(st.integers(1, 12), st.integers(1, 12), st.data())
@@ -118,9 +120,15 @@ def test_the_interval_of_the_area_covers() -> None:
     covered = 0
     for _ in range(400):
         members = torch.randn(60, generator=generator) + 0.7
-        low, high = roc(members, torch.randn(80, generator=generator)).auc_interval
-        covered += low <= truth <= high
+        interval = roc(members, torch.randn(80, generator=generator)).auc_interval
+        assert interval is not None
+        covered += interval[0] <= truth <= interval[1]
     assert 0.91 <= covered / 400 <= 0.985
+
+
+@pytest.mark.parametrize(("members", "others"), [([0.9, 0.95], [0.1, 0.2]), ([0.5], [0.1, 0.2, 0.7])])
+def test_an_area_whose_deviation_nobody_knows_has_no_interval(members: list[float], others: list[float]) -> None:
+    assert roc(torch.tensor(members), torch.tensor(others)).auc_interval is None
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from torch.nn import functional
 
 Command = Callable[..., Any]
 KEYS = {
-    *("verdict", "leak", "false_positive_rate", "recovered", "reference_count", "interval", "confidence", "null_count"),
+    *("verdict", "leak", "false_positive_rate", "recovered", "reference_count", "at_least", "confidence", "null_count"),
     *("null_recovered", "attacks", "affected", "roc", "measured", "declared", "interpretation", "not_excluded"),
     *("assumptions", "environment"),
 }

@@ -101,8 +101,7 @@ def test_more_is_recovered_where_something_leaks() -> None:
     found = judge_audit([evidence(members, null), evidence(*quiet, "weights")], 0.01)
     assert found.recovered[:30].sum() >= 28
     assert found.beyond_luck
-    low, high = found.interval
-    assert 15 < low < 30 < high < 45
+    assert 22 < found.at_least <= 30
     assert verdict(found, 61.0, "cpu").startswith(f"{found.count} of 100 training samples were recovered")
     assert "in 1 min 1 s on cpu" in verdict(found, 61.0, "cpu")
     assert verdict(found, 61.0, "cpu").endswith(

@@ -15,7 +15,7 @@ from recollect.report.audit import read_audit, read_findings
 
 AUDIT: dict[str, Any] = {
     "verdict": "Three samples were recovered.", "leak": True, "false_positive_rate": 0.01, "recovered": 3,
-    "reference_count": 20, "interval": [1, 6], "confidence": 0.95, "null_count": 400, "null_recovered": 4,
+    "reference_count": 20, "at_least": 3, "confidence": 0.95, "null_count": 400, "null_recovered": 4,
     "attacks": [
         {"name": "kkt", "method": "kkt", "folder": ".", "seconds": 61.25, "recovered": 3, "threshold": 0.8125,
          "luck_probability": 1.5e-9, "words": "Found three."},
@@ -42,7 +42,7 @@ def test_the_audit_is_read_as_written(audited: Path) -> None:
     assert audit is not None
     assert audit.facts == [
         ("training samples recovered", "3 of 20"),
-        ("95% interval beyond luck", "1.0 to 6.0"),
+        ("beyond luck, at least (95% confidence)", "3"),
         ("held-out samples that pass too", "4 of 400"),
         ("false-positive rate", "1%"),
     ]

@@ -7,7 +7,6 @@ held-out samples would be exchangeable. Nothing is assumed about how scores are 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -17,9 +16,6 @@ from torch import Tensor
 
 from recollect.core import RecollectError
 
-_HALVINGS = 60
-"""Of the interval in which a bound is sought; more would not change a float64."""
-
 
 @dataclass(frozen=True)
 class Roc:
@@ -28,7 +24,8 @@ class Roc:
     false_positive: Float[Tensor, " points"]
     true_positive: Float[Tensor, " points"]
     auc: float
-    auc_interval: tuple[float, float]
+    auc_interval: tuple[float, float] | None
+    """None where all scores of one kind lie above all of the other, or one kind has a single score."""
 
     def true_positive_at(self, false_positive_rate: float) -> float:
         """Largest share of training samples above a threshold that at most this share of held-out ones passes."""
@@ -69,34 +66,25 @@ def exchangeable_luck(passed: int, n: int, allowed: int, null_count: int) -> flo
     return min(1.0, math.fsum(math.exp(term) for term in terms))
 
 
-def clopper_pearson(passed: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Exact interval of a binomial share (Clopper and Pearson 1934).
+def least_beyond_luck(passed: int, n: int, allowed: int, null_count: int, doubt: float = 0.05) -> int:
+    """How many of ``passed`` scores pass for another reason than luck, at least; too high with probability ``doubt``.
 
-    >>> low, high = clopper_pearson(0, 10)
-    >>> low, round(high, 4)
-    (0.0, 0.3085)
+    If that were so for fewer than l, then n - l + 1 scores or more would be exchangeable with the null's, and
+    passed - l + 1 of them would have passed: the largest l for which luck does that with probability ``doubt`` at most.
+
+    >>> least_beyond_luck(30, 100, 3, 400), least_beyond_luck(5, 500, 3, 400)
+    (28, 0)
     """
-    if not 0 <= passed <= n or n < 1 or not 0 < confidence < 1:
-        raise RecollectError(
-            f"got {passed} of {n} at confidence {confidence}; give a count between 0 and n and a confidence below 1."
-        )
-    tail = (1 - confidence) / 2
-    low = 0.0 if passed == 0 else _solved(_upper_tail(passed, n), tail)
-    high = 1.0 if passed == n else _solved(_upper_tail(passed + 1, n), 1 - tail)
-    return low, high
 
+    def excluded(others: int) -> bool:
+        return exchangeable_luck(passed - others, n - others, allowed, null_count) <= doubt
 
-def beyond_luck(passed: int, n: int, rate: float, confidence: float = 0.95) -> tuple[float, float]:
-    """How many of ``n`` samples pass for another reason than luck, which lets at most ``rate`` of the others pass.
-
-    With p the probability to pass and q the share that passes for a reason, ``q <= p <= q + (1 - q) rate``: the lower
-    bound is ``(p - rate) / (1 - rate)`` at the lowest p of the interval, the upper bound its highest p.
-
-    >>> beyond_luck(0, 100, 0.01)[0]
-    0.0
-    """
-    low, high = clopper_pearson(passed, n, confidence)
-    return n * max(0.0, (low - rate) / (1 - rate)), n * high
+    # The more pass for a reason, the fewer are left for luck to explain.
+    low, high = 0, passed
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (middle + 1, high) if excluded(middle) else (low, middle)
+    return low
 
 
 def roc(members: Float[Tensor, " n"], others: Float[Tensor, " k"], confidence: float = 0.95) -> Roc:
@@ -113,18 +101,24 @@ def roc(members: Float[Tensor, " n"], others: Float[Tensor, " k"], confidence: f
     false_positive, true_positive = (torch.cat([torch.zeros(1, dtype=torch.float64), share]) for share in shares)
     kept = _corners(false_positive, true_positive)
     auc, deviation = _area(members, others)
-    reach = NormalDist().inv_cdf((1 + confidence) / 2) * deviation
-    return Roc(false_positive[kept], true_positive[kept], auc, (max(0.0, auc - reach), min(1.0, auc + reach)))
+    interval = None
+    if deviation is not None:
+        reach = NormalDist().inv_cdf((1 + confidence) / 2) * deviation
+        interval = max(0.0, auc - reach), min(1.0, auc + reach)
+    return Roc(false_positive[kept], true_positive[kept], auc, interval)
 
 
-def _area(members: Tensor, others: Tensor) -> tuple[float, float]:
-    """``P(member > other) + P(equal) / 2`` and its standard deviation, from each sample's share in it."""
+def _area(members: Tensor, others: Tensor) -> tuple[float, float | None]:
+    """``P(member > other) + P(equal) / 2`` and its standard deviation, from each sample's share in it.
+
+    Nobody knows the latter where a side has one sample, or no share differs.
+    """
     of_members = _midrank(members, others) / len(others)
     of_others = 1 - _midrank(others, members) / len(members)
-    variances = [
-        values.var() / len(values) if len(values) > 1 else torch.zeros(()) for values in (of_members, of_others)
-    ]
-    return float(of_members.mean()), math.sqrt(float(variances[0] + variances[1]))
+    if min(len(members), len(others)) < 2:
+        return float(of_members.mean()), None
+    variance = float(of_members.var() / len(members) + of_others.var() / len(others))
+    return float(of_members.mean()), math.sqrt(variance) if variance else None
 
 
 def _midrank(values: Tensor, among: Tensor) -> Tensor:
@@ -145,26 +139,6 @@ def _corners(x: Tensor, y: Tensor) -> Tensor:
     level, upright = y.diff() == 0, x.diff() == 0
     ends = torch.ones(1, dtype=torch.bool)
     return torch.cat([ends, ~((level[:-1] & level[1:]) | (upright[:-1] & upright[1:])), ends])
-
-
-def _upper_tail(least: int, n: int) -> Callable[[float], float]:
-    """``P(X >= least)`` for X binomial, as a function of the share."""
-    k = torch.arange(least, n + 1, dtype=torch.float64)
-    whole = torch.tensor(n + 1.0, dtype=torch.float64)
-    logs = torch.lgamma(whole) - torch.lgamma(k + 1) - torch.lgamma(n - k + 1)
-
-    def tail(share: float) -> float:
-        return float((logs + k * math.log(share) + (n - k) * math.log1p(-share)).exp().sum())
-
-    return tail
-
-
-def _solved(increasing: Callable[[float], float], value: float) -> float:
-    low, high = 0.0, 1.0
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if increasing(middle) < value else (low, middle)
-    return (low + high) / 2
 
 
 def _log_choose(n: int, k: int) -> float:

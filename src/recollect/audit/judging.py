@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from recollect.analysis import NullThreshold, null_threshold
-from recollect.analysis.detection import Roc, beyond_luck, conformal_p_values, exchangeable_luck, roc
+from recollect.analysis.detection import Roc, conformal_p_values, exchangeable_luck, least_beyond_luck, roc
 from recollect.analysis.summary import BEYOND_LUCK
 from recollect.audit.evidence import Evidence
 
@@ -31,8 +31,21 @@ class Finding:
     threshold: NullThreshold
     p_values: Float[Tensor, " n"]
     recovered: Bool[Tensor, " n"]
-    luck: float
-    """Probability that luck alone recovers as many."""
+    allowed: int
+    """Held-out scores above the threshold, at most."""
+
+    @property
+    def luck(self) -> float:
+        """Probability that luck alone recovers as many."""
+        return exchangeable_luck(*self._counts)
+
+    def least(self, doubt: float) -> int:
+        """Samples that pass for another reason."""
+        return least_beyond_luck(*self._counts, doubt)
+
+    @property
+    def _counts(self) -> tuple[int, int, int, int]:
+        return int(self.recovered.sum()), len(self.recovered), self.allowed, len(self.evidence.null)
 
 
 @dataclass(frozen=True)
@@ -49,7 +62,8 @@ class AuditJudgement:
     best: Int[Tensor, " n"]
     null_recovered: int
     luck: float
-    interval: tuple[float, float]
+    at_least: int
+    """Training samples that pass for another reason than luck, at least, with ``CONFIDENCE``."""
     roc: Roc
 
     @property
@@ -81,16 +95,15 @@ def shared_ranks(rate: float, null_count: int, attacks: int) -> list[int]:
 
 def judge_attack(evidence: Evidence, ranks: int) -> Finding:
     """Recovered: a score that fewer than ``ranks`` held-out scores reach, so a p-value of ranks / (k + 1) or less."""
-    k, n = len(evidence.null), len(evidence.members)
+    k = len(evidence.null)
     threshold = null_threshold(evidence.null, 1 - min(ranks, k) / (k + 1))
     recovered = evidence.members > threshold.value
-    allowed = min(ranks, k) - 1
     return Finding(
         evidence=evidence,
         threshold=threshold,
         p_values=conformal_p_values(evidence.members, evidence.null),
         recovered=recovered,
-        luck=exchangeable_luck(int(recovered.sum()), n, allowed, k),
+        allowed=min(ranks, k) - 1,
     )
 
 
@@ -104,16 +117,15 @@ def judge_audit(evidence: Sequence[Evidence], rate: float) -> AuditJudgement:
     recovered = torch.stack([finding.recovered for finding in findings]).any(dim=0)
     passed = torch.stack([finding.evidence.null > finding.threshold.value for finding in findings]).any(dim=0)
     promised = sum(finding.threshold.false_positive_rate for finding in findings)
-    allowed = max(rate, promised)
     return AuditJudgement(
         findings=findings,
         asked_rate=rate,
-        rate=allowed,
+        rate=max(rate, promised),
         recovered=recovered,
         p_values=table.amin(dim=0).clamp(max=1.0),
         best=table.argmin(dim=0),
         null_recovered=int(passed.sum()),
         luck=min(1.0, attacks * min(finding.luck for finding in findings)),
-        interval=beyond_luck(int(recovered.sum()), len(recovered), min(allowed, 0.999), CONFIDENCE),
+        at_least=max(finding.least((1 - CONFIDENCE) / attacks) for finding in findings),
         roc=roc(evidence[0].members, evidence[0].null, CONFIDENCE),
     )

@@ -41,7 +41,7 @@ def record(judgement: AuditJudgement, data: TaskData, facts: Circumstances) -> d
         "false_positive_rate": judgement.rate,
         "recovered": judgement.count,
         "reference_count": len(judgement.recovered),
-        "interval": list(judgement.interval),
+        "at_least": judgement.at_least,
         "confidence": CONFIDENCE,
         "null_count": judgement.null_count,
         "null_recovered": judgement.null_recovered,
@@ -51,7 +51,7 @@ def record(judgement: AuditJudgement, data: TaskData, facts: Circumstances) -> d
             "false_positive": curve.false_positive.tolist(),
             "true_positive": curve.true_positive.tolist(),
             "auc": curve.auc,
-            "auc_interval": list(curve.auc_interval),
+            "auc_interval": None if curve.auc_interval is None else list(curve.auc_interval),
         },
         "measured": [*words.measured(judgement), *facts.network],
         "declared": words.declared(judgement, facts.seen_words, facts.copies),
@@ -66,7 +66,7 @@ def unverified_record(
     kept: int, candidates: int, attacks: list[dict[str, Any]], measured: list[str], facts: Circumstances
 ) -> dict[str, Any]:
     """The same keys, where there were no data to verify anything with."""
-    unknown = ("recovered", "reference_count", "interval", "confidence", "null_count", "null_recovered", "roc")
+    unknown = ("recovered", "reference_count", "at_least", "confidence", "null_count", "null_recovered", "roc")
     return {
         "verdict": words.unverified_verdict(kept, candidates, facts.seconds, facts.device),
         "leak": None,

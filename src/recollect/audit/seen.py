@@ -41,7 +41,7 @@ class Seen:
         if not self._scales_values(samples):
             return samples
         inputs = self.inputs(samples.images)
-        return replace(samples, x=inputs, images=inputs, mean=torch.zeros_like(samples.mean))
+        return replace(samples, x=inputs, images=inputs, mean=torch.zeros_like(samples.mean), own_mean=None)
 
     def wrapped(self, net: nn.Module, samples: TaskData) -> nn.Module:
         """The network as it answers to samples that are matched."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -112,7 +112,4 @@ def without_copies(heldout: TaskData, data: TaskData) -> tuple[TaskData, int]:
     fresh = torch.tensor([row.numpy().tobytes() not in known for row in heldout.images])
     if bool(fresh.all()):
         return heldout, 0
-    kept = replace(
-        heldout, x=heldout.x[fresh], y=heldout.y[fresh], images=heldout.images[fresh], indices=heldout.indices[fresh]
-    )
-    return kept, int((~fresh).sum())
+    return heldout.rows(fresh), int((~fresh).sum())

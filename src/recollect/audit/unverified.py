@@ -22,9 +22,10 @@ def rank(run: Run) -> tuple[int, int]:
     the one of largest weight stays; how often something recurs says nothing about it.
     """
     saved = run.folder.read_tensors("candidates.safetensors", ["candidates", "duals", "trial"])
-    pool, duals = saved["candidates"].flatten(0, 1), saved["duals"].flatten()
+    pool, duals, attack = saved["candidates"].flatten(0, 1), saved["duals"].flatten(), run.config.attack
     floors, explained = _trial_facts(run.folder, saved["trial"], saved["duals"].shape[1])
-    weight = torch.where(duals > floors, duals * explained, -1.0)
+    floors = torch.zeros_like(floors) if attack.task == "regression" else floors  # which has none
+    weight = torch.where(attack.sizes(duals) > floors, attack.sizes(duals) * explained, -1.0)
     kept = distil(pool.to(run.device), weight.to(run.device), 0.0, NEAR, "ncc").cpu()
     run.folder.write_tensors("distilled.safetensors", {"candidates": pool[kept], "duals": duals[kept]})
     run.folder.update_summary({"distilled": len(kept)})

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
+from recollect.analysis.detection import Roc
 from recollect.audit.judging import CONFIDENCE, AuditJudgement, Finding
 from recollect.dry_run import readable_duration
 
@@ -49,17 +51,16 @@ def attack_words(finding: Finding) -> str:
 def measured(judgement: AuditJudgement) -> list[str]:
     """Counts and scores, nothing that depends on an opinion."""
     n, k, curve = len(judgement.recovered), judgement.null_count, judgement.roc
-    low, high = judgement.interval
     first = judgement.findings[0].evidence
     names = ", ".join(title(finding.evidence.method) for finding in judgement.findings)
     return [
         f"{judgement.count} of {n} training samples and {judgement.null_recovered} of {k} held-out samples score above "
         f"the threshold of at least one of {len(judgement.findings)} attacks ({names}).",
-        f"Between {low:.1f} and {high:.1f} training samples pass for another reason than luck ({CONFIDENCE:.0%} "
-        "Clopper-Pearson interval, less what luck may let pass).",
+        f"At least {judgement.at_least} training samples pass for another reason than luck (with {CONFIDENCE:.0%} "
+        "confidence, from the ranks of all scores).",
         f"The probability that luck alone lets as many pass is at most {judgement.luck:.2g}.",
-        f"Scores of {title(first.method)} tell training from held-out samples with AUC {curve.auc:.3f} "
-        f"({curve.auc_interval[0]:.3f} to {curve.auc_interval[1]:.3f}, DeLong); {curve.true_positive_at(0.01):.1%} of "
+        f"Scores of {title(first.method)} tell training from held-out samples with AUC {curve.auc:.3f}"
+        f"{_delong(curve)}; {curve.true_positive_at(0.01):.1%} of "
         f"training samples lie above all but 1% of held-out ones, {curve.true_positive_at(0.001):.1%} above all but "
         "0.1%.",
         f"The highest score of a training sample is {float(first.members.max()):.3f}, of a held-out sample "
@@ -136,4 +137,10 @@ def obstacles(levels: Sequence[str]) -> str:
 
 
 def _needed(judgement: AuditJudgement) -> int:
-    return round(len(judgement.findings) / judgement.asked_rate) - 1
+    return math.ceil(len(judgement.findings) / judgement.asked_rate - 1e-9) - 1
+
+
+def _delong(curve: Roc) -> str:
+    if curve.auc_interval is None:
+        return ""
+    return f" ({curve.auc_interval[0]:.3f} to {curve.auc_interval[1]:.3f}, DeLong)"

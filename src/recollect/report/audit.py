@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,14 +77,12 @@ def read_findings(folder: Path) -> tuple[list[tuple[str, str, str]], str]:
 
 
 def _facts(record: Mapping[str, Any]) -> list[tuple[str, str]]:
-    interval, confidence = numbers(record.get("interval")), number(record.get("confidence"))
-    known = len(interval) == 2 and not math.isnan(sum(interval))
-    span = f"{interval[0]:.1f} to {interval[1]:.1f}" if known else NOTHING
-    level = "interval of the count beyond luck" if confidence is None else f"{confidence:.0%} interval beyond luck"
+    confidence = number(record.get("confidence"))
+    level = "beyond luck, at least" if confidence is None else f"beyond luck, at least ({confidence:.0%} confidence)"
     count = "training samples that pass" if record.get("leak") is False else "training samples recovered"
     facts = [
         (count, _of(record.get("recovered"), record.get("reference_count"))),
-        (level, span),
+        (level, whole(record.get("at_least"))),
         ("held-out samples that pass too", _of(record.get("null_recovered"), record.get("null_count"))),
         ("false-positive rate", _percent(record.get("false_positive_rate"))),
     ]
