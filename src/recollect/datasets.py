@@ -7,10 +7,12 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from recollect.analysis.calibration import mean_with
 from recollect.config import AttackConfig, Config
 from recollect.core import RecollectError
 from recollect.data import LabelledImages, TaskData, circle, clouds, heldout_set, load, training_set
 from recollect.data.sources import STANDARD_NAMES
+from recollect.groups import Group
 from recollect.symmetries import named_group
 
 
@@ -27,15 +29,17 @@ def training_data(config: Config) -> TaskData:
         chosen = training_set(source, data.task, data.n, data.classes)
     else:
         chosen = training_set(_first(source, data.n), data.task, None, data.classes)
-    mean = _other_mean(config, chosen)
-    return chosen if mean is None else replace(chosen, x=chosen.images - mean, mean=mean)
+    group = _mean_group(config, tuple(chosen.mean.shape))
+    if config.centred and group is None:
+        return chosen
+    mean = torch.zeros_like(chosen.mean) if group is None else group.to(chosen.mean).orbit_average(chosen.mean)
+    return replace(chosen, x=chosen.images - mean, mean=mean)
 
 
-def _other_mean(config: Config, chosen: TaskData) -> Tensor | None:
-    """What is taken from samples, where that is not their mean: nothing, or an image that a group leaves as it is."""
-    if not config.centred:
-        return torch.zeros_like(chosen.mean)
-    assert config.data is not None
+def _mean_group(config: Config, sample_shape: tuple[int, ...]) -> Group | None:
+    """What the mean that is taken from samples is averaged over; None where it is taken as it is, or not at all."""
+    if config.data is None or not config.centred:
+        return None
     name = config.data.mean_group
     if name == "model":
         if config.source is not None:
@@ -44,9 +48,7 @@ def _other_mean(config: Config, chosen: TaskData) -> Tensor | None:
                 "as --set data.mean_group=flip."
             )
         name = getattr(config.model, "group", "trivial")
-    if name == "trivial":
-        return None
-    return named_group(name, tuple(chosen.mean.shape)).to(chosen.mean).orbit_average(chosen.mean)
+    return None if name == "trivial" else named_group(name, sample_shape)
 
 
 def mean_for(config: Config, attack: AttackConfig) -> Tensor | None:
@@ -87,4 +89,7 @@ def heldout_data(config: Config, training: TaskData) -> TaskData | None:
     if data.holdout is None and data.name not in STANDARD_NAMES:
         return None
     source = load(data.name if data.holdout is None else data.holdout, "test")
-    return heldout_set(source, data.task, data.holdout_count, training.mean, training.labels)
+    heldout = heldout_set(source, data.task, data.holdout_count, training.mean, training.labels)
+    group = _mean_group(config, tuple(training.mean.shape))
+    own = mean_with(heldout.x, training.mean, len(training.x), None if group is None else group.to(training.mean))
+    return replace(heldout, own_mean=own)

@@ -13,7 +13,9 @@ from recollect.analysis import (
     null_scores,
     null_threshold,
 )
+from recollect.analysis.calibration import mean_with
 from recollect.core import RecollectError
+from recollect.symmetries import named_group
 
 
 def gaussian(seed: int, *shape: int) -> torch.Tensor:
@@ -79,12 +81,71 @@ def test_planted_samples_are_recovered(score):
 def test_null_is_matched_in_groups_of_the_training_size():
     x, holdout, candidates = gaussian(4, 6, 9), gaussian(5, 20, 9), gaussian(6, 15, 9)
     mean, rule = torch.zeros(9), MatchRule()
-    null = null_scores(candidate_pool(candidates, rule), holdout, len(x), mean, rule)
-    expected = [match(candidates, holdout[start : start + 6], mean, rule).ncc for start in (0, 6, 12)]
-    torch.testing.assert_close(null.ncc, torch.cat(expected))
+    pool, added = candidate_pool(candidates, rule), torch.zeros(20, 9)
+    null = null_scores(pool, holdout, len(x), mean, rule, added)
+    order = torch.randperm(20, generator=torch.Generator().manual_seed(0))
+    groups = [order[start : start + 6].sort().values for start in (0, 6, 12)]
+    torch.testing.assert_close(
+        null.ncc, torch.cat([match(candidates, holdout[rows], mean, rule).ncc for rows in groups])
+    )
     assert null.ssim is None
-    alone = null_scores(candidate_pool(candidates, rule), holdout[:4], len(x), mean, rule)
-    torch.testing.assert_close(alone.ncc, match(candidates, holdout[:4], mean, rule).ncc)
+    few = null_scores(pool, holdout[:4], len(x), mean, rule, added)
+    torch.testing.assert_close(few.ncc, match(candidates, holdout[:4], mean, rule).ncc)
+    shared = MatchRule(each_candidate_once=False)
+    all_of_them = null_scores(pool, holdout, len(x), mean, shared, added)
+    torch.testing.assert_close(all_of_them.ncc, match(candidates, holdout, mean, shared).ncc)
+
+
+def clusters(classes: int, each: int, generator: torch.Generator, centres: torch.Tensor) -> torch.Tensor:
+    """Samples of one class after the other."""
+    return (centres[:, None] + torch.randn(classes, each, centres.shape[1], generator=generator)).flatten(0, 1)
+
+
+def test_held_out_samples_in_the_order_of_their_classes_are_no_stricter_null():
+    generator = torch.Generator().manual_seed(0)
+    recovered, runs, n = 0, 12, 60
+    for _ in range(runs):
+        centres = 2 * torch.randn(6, 20, generator=generator)
+        x, holdout = clusters(6, 10, generator, centres), clusters(6, 100, generator, centres)
+        candidates = clusters(6, 20, generator, centres)
+        judgement = judge(candidates, x, torch.zeros(20), holdout, MatchRule())
+        assert judgement.recovered is not None
+        recovered += int(judgement.recovered.sum())
+    assert recovered / (runs * n) <= 0.01 + 3 * (0.01 / (runs * n)) ** 0.5
+
+
+def photographs(count: int, generator: torch.Generator) -> torch.Tensor:
+    """Smooth images, whose mean shows when there are few of them."""
+    coarse = torch.rand(count, 1, 4, 4, generator=generator)
+    return torch.nn.functional.interpolate(coarse, size=12, mode="bilinear", align_corners=False)
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_noise_recovers_nothing_by_the_part_that_samples_have_in_their_mean(told):
+    """``mean`` holds a tenth of each training sample, and makes an image of any reconstruction."""
+    generator = torch.Generator().manual_seed(0)
+    recovered, gap, runs, n = 0, 0.0, 30, 10
+    for _ in range(runs):
+        images, unseen = photographs(n, generator), photographs(200, generator)
+        mean = images.mean(dim=0)
+        noise = 0.05 * torch.randn(40, 1, 12, 12, generator=generator)
+        own = mean_with(unseen - mean, mean, n) if told else None
+        judgement = judge(noise, images - mean, mean, unseen - mean, MatchRule(), "ssim", holdout_mean=own)
+        assert judgement.recovered is not None
+        assert judgement.null is not None
+        recovered += int(judgement.recovered.sum())
+        gap += float(judgement.matches.variants["stretch_3"].mean() - judgement.null.variants["stretch_3"].mean())
+    assert recovered / (runs * n) <= 0.03
+    assert abs(gap / runs) < 0.02
+
+
+def test_the_mean_with_a_sample_is_that_of_the_group():
+    generator = torch.Generator().manual_seed(0)
+    samples, mean = torch.randn(3, 1, 4, 4, generator=generator), torch.rand(1, 4, 4, generator=generator)
+    group = named_group("d4", (1, 4, 4))
+    assert torch.allclose(mean_with(samples, mean, 5), mean + samples / 5)
+    assert torch.allclose(mean_with(samples, mean, 5, group), mean + group.orbit(samples).mean(dim=1) / 5)
+    assert torch.equal(mean_with(samples, torch.zeros(1, 4, 4), 5), torch.zeros(3, 1, 4, 4))
 
 
 def test_without_holdout_nothing_is_calibrated():

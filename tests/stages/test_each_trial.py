@@ -48,3 +48,10 @@ def test_trials_that_diverged_do_not_count(command: Callable[..., Any], tiny: li
     each = figures(tmp_path / "run")["each_trial"]
     assert each["trials"] == 1
     assert each["deviation"]["top10_ssim"] is None
+
+
+def test_what_another_rule_said_of_the_trials_is_forgotten(command: Callable[..., Any], tiny: list[str]) -> None:
+    assert command("demo", *tiny, "--set", TRIALS, "--set", "match.each_trial=true", "--out", "run").code == 0
+    assert command("match", "run", "--set", "match.each_trial=false", "--set", "match.scaling=clamp").code == 0
+    assert not Path("run/trial_matches.json").exists()
+    assert figures(Path("run"))["each_trial"] is None

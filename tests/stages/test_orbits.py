@@ -53,7 +53,9 @@ def test_matching_again_with_candidates_moved_along_their_orbits_gives_the_same_
     assert command("match", "run", "--set", "match.group=trivial").code == 0
     alone = json.loads(Path("run/summary.json").read_text())
     assert alone["group"] == "trivial"
-    assert alone["null_mean_dssim"] != pytest.approx(before["null_mean_dssim"], rel=1e-4)
+    assert alone["mean_dssim"] != pytest.approx(before["mean_dssim"], rel=1e-4)
+    assert not Path("run/orbitope.json").exists()
+    assert alone["median_asymmetry"] is None
 
 
 def test_without_a_group_there_is_no_orbitope(command: Callable[..., Any], tiny: list[str]) -> None:

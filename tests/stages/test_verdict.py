@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recollect.stages.verdict import generated_verdict, verdict
+from recollect.stages.verdict import generated_verdict, verdict, verdict_beside_others
 
 JUDGED = {
     "reference_count": 500,
@@ -48,9 +48,12 @@ def test_an_attack_that_diverged_is_not_called_chance() -> None:
 
 def test_points_and_vectors_leave_out_what_does_not_apply() -> None:
     rule = "some candidate within 0.05 of the sample (Euclidean distance); not calibrated on held-out data"
-    points = {"reference_count": 20, "recovered": 20, "score": "distance", "recovered_rule": rule}
+    points = {"reference_count": 20, "recovered": 20, "score": "distance", "recovered_rule": rule, "distilled": 31}
     assert verdict(points) == f"20 of 20 training samples were recovered: {rule}."
+    assert verdict(points | {"distilled": 0}).startswith("None of 20 training samples was recovered: no multiplier")
     assert "NCC >= 0.8" not in verdict(JUDGED | {"ncc80": None})
+    unknown = verdict(JUDGED | {"ncc80": None, "recovered": None})
+    assert unknown.startswith("500 training samples were matched; without held-out samples nobody can say")
 
 
 GENERATED = {"generators": 3, "label_agreement": 0.995, "attack_accuracy": 0.86, "attack_accuracy_deviation": 0.021}
@@ -59,11 +62,20 @@ GENERATED = {"generators": 3, "label_agreement": 0.995, "attack_accuracy": 0.86,
 def test_generated_images_are_training_like_and_no_more_unless_membership_says_so() -> None:
     by_luck = generated_verdict(GENERATED | {"member_advantage": 0.0012, "member_luck": 0.38})
     assert by_luck.startswith("The attacked network gives 99.5% of the images the label asked for")
-    assert "an independent one 86.0% (mean of 3 generators, deviation 2.1%)" in by_luck
-    assert "at best they are training-like, they are not training data" in by_luck
+    assert "an independent one 86.0% (mean of 3 trials, deviation 2.1%)" in by_luck
+    assert by_luck.endswith("at best they are training-like.")
     beyond = generated_verdict(GENERATED | {"member_advantage": 0.03, "member_luck": 0.005})
     assert "nearer to training images than to held-out ones" in beyond
     assert "training-like" not in beyond
+
+
+def test_what_was_recovered_is_said_before_what_images_look_like() -> None:
+    images = JUDGED | GENERATED | {"member_advantage": 0.0012, "member_luck": 0.38}
+    said = verdict_beside_others(images, "kkt")
+    assert said == f"{verdict(JUDGED)} Judged as generated images: {generated_verdict(images)}"
+    assert verdict_beside_others(images, "generator") == said  # beyond luck, by whatever attack
+    assert verdict_beside_others(images | {"luck_probability": 0.4}, "generator") == generated_verdict(images)
+    assert verdict_beside_others(GENERATED | {"distilled": 3}, "kkt") == generated_verdict(GENERATED)
 
 
 def test_generated_images_without_judges_or_held_out_images() -> None:

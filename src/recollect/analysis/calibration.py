@@ -2,6 +2,9 @@
 
 Matching the same candidates against held-out samples of the same distribution shows what luck scores. A
 training sample is recovered when it scores above a high quantile of that null distribution.
+
+The mean that makes an image of a reconstruction holds 1/n of every training image, which no attack had to find: with
+ten images that alone lets noise resemble them. So each held-out sample is scored with a mean that holds 1/n of it too.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from torch import Tensor
 from recollect.analysis.distance import Pool
 from recollect.analysis.matching import Matches, MatchRule, candidate_pool, match, nearest_distance
 from recollect.core import RecollectError
+from recollect.groups import Group
 
 Score = Literal["ncc", "ssim", "distance"]
 
@@ -89,18 +93,21 @@ def null_scores(
     group_size: int,
     mean: Float[Tensor, "*sample"],
     rule: MatchRule,
+    added: Float[Tensor, "k ..."],
 ) -> NullScores:
-    """Scores of held-out samples, matched in groups as large as the training set, each group by itself.
+    """Scores of held-out samples, in groups as large as the training set where each candidate serves only one sample.
 
-    Reference samples compete for candidates when each candidate serves once, so a score depends on how many
-    samples there are: only groups of the training set's size are exchangeable with it. A remainder smaller
-    than ``group_size`` is dropped, unless it is the only group; then competition is weaker than in training
-    and the null scores are, if anything, too high.
+    Then samples compete for candidates, so a score depends on how many there are and of which kinds: only groups of
+    the training set's size are exchangeable with it, drawn at random, since files may be sorted by class. A remainder
+    smaller than ``group_size`` is dropped, unless it is the only group; then competition is weaker than in training and
+    the null scores are, if anything, too high.
     """
-    groups = list(holdout.split(group_size))
-    if len(groups) > 1 and len(groups[-1]) < group_size:
-        groups.pop()
-    scored = [_group_scores(candidates, group, mean, rule) for group in groups]
+    groups = [torch.arange(len(holdout))]
+    if rule.each_candidate_once:
+        order = torch.randperm(len(holdout), generator=torch.Generator().manual_seed(0))
+        whole = max(len(holdout) // group_size, 1)
+        groups = [group.sort().values for group in order.split(group_size)[:whole]]
+    scored = [_group_scores(candidates, holdout[group], mean, rule, added[group]) for group in groups]
     similarity = [scores.ssim for scores in scored if scores.ssim is not None]
     return NullScores(
         torch.cat([scores.ncc for scores in scored]),
@@ -117,14 +124,15 @@ def judge(
     rule: MatchRule = MatchRule(),
     score: Score = "ncc",
     quantile: float = 0.99,
+    holdout_mean: Float[Tensor, "h ..."] | None = None,
 ) -> Judgement:
     """Match candidates with the training samples and count those that score above the held-out null.
 
-    ``x`` and ``holdout`` both have the training mean removed. The expected share of samples recovered by
-    luck is at most ``threshold.false_positive_rate`` when training and held-out scores are exchangeable: so
-    they are, but for the mean, which contains the training samples with weight 1/n, when candidates may serve
-    many samples. When each serves once, the samples of a group compete among themselves, only whole groups
-    are exchangeable, and the promise is approximate.
+    ``x`` and ``holdout`` both have the training mean removed. ``holdout_mean`` is that mean as it would be with each
+    held-out sample among those it was taken of; where it is left out, they are taken for ``x``, and a mean of zeros
+    for none. The expected share of samples recovered by luck is at most ``threshold.false_positive_rate`` when training
+    and held-out scores are exchangeable: so they are when candidates may serve many samples. When each serves once, the
+    samples of a group compete among themselves, only whole groups are exchangeable, and the promise is approximate.
 
     With the score "distance" (points) a sample is recovered when some candidate lies within ``rule.radius``
     of it, whomever else that candidate serves; there is no null, and ``holdout`` is not looked at. With other
@@ -143,14 +151,30 @@ def judge(
         return Judgement(matches, None, score, None, recovered, None)
     if holdout is None or len(holdout) == 0:
         return Judgement(matches, None, score, None, None, None)
-    null = null_scores(prepared, holdout, len(x), mean, rule)
+    added = mean_with(holdout, mean, len(x)) if holdout_mean is None else holdout_mean
+    null = null_scores(prepared, holdout, len(x), mean, rule, added)
     luck, reached = _scores_named(score, null), _scores_named(score, matches)
     threshold = null_threshold(luck, quantile)
     return Judgement(matches, null, score, threshold, reached > threshold.value, int((luck > threshold.value).sum()))
 
 
-def _group_scores(candidates: Pool, group: Tensor, mean: Tensor, rule: MatchRule) -> NullScores:
-    matches = match(candidates, group, mean, rule)
+def mean_with(
+    samples: Float[Tensor, "k ..."], mean: Float[Tensor, "*sample"], n: int, group: Group | None = None
+) -> Float[Tensor, "k ..."]:
+    """The mean of n samples as it would be with each of these, from which it was taken away, among them.
+
+    A mean of zeros is none. With a group the mean is averaged over it.
+
+    >>> mean_with(torch.tensor([[4.0, -2.0]]), torch.tensor([1.0, 1.0]), 2)
+    tensor([[3., 0.]])
+    """
+    if not bool(mean.any()):
+        return mean.expand_as(samples)
+    return mean + (samples if group is None else group.orbit_average(samples)) / n
+
+
+def _group_scores(candidates: Pool, group: Tensor, mean: Tensor, rule: MatchRule, added: Tensor) -> NullScores:
+    matches = match(candidates, group, mean, rule, added)
     return NullScores(matches.ncc, matches.ssim, matches.variants)
 
 

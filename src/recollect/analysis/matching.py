@@ -2,7 +2,8 @@
 
 Haim et al. 2022, appendix B.3, and Buzaglo et al. 2023, appendix A.1: for each reference sample the nearest
 candidates vote, their average is the reconstruction. Reference samples and candidates have the training mean
-removed; the original image is ``x + mean``.
+removed; the original image is ``x + mean``, and so is that of a reconstruction, unless another mean is said to be
+``added`` to it (`recollect.analysis.calibration`).
 """
 
 from __future__ import annotations
@@ -88,11 +89,13 @@ def match(
     x: Float[Tensor, "n ..."],
     mean: Float[Tensor, "*sample"],
     rule: MatchRule,
+    added: Float[Tensor, "n ..."] | None = None,
 ) -> Matches:
     """Assign candidates to reference samples, let them vote, and score the result.
 
     Candidates that are not finite (from trials that diverged) or, for "ncc", constant, are never matched.
-    To match the same candidates many times, prepare them once with ``candidate_pool``.
+    To match the same candidates many times, prepare them once with ``candidate_pool``. What is ``added`` to the
+    reconstruction of each sample to make an image of it is the mean, where nothing else is given.
 
     >>> x = torch.tensor([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]])
     >>> result = match(2 * x.flip(0), x, torch.zeros(3), MatchRule())
@@ -115,8 +118,9 @@ def match(
         voting = (block <= rule.vote_ratio * smallest[rows, None]) & block.isfinite()
         votes[rows] = voting.sum(dim=1)
         reconstruction[rows] = average(candidates.samples, voting, element, rule.group)
-    scores = _scores(reconstruction, x, mean, nearest >= 0, rule)
-    variants = _variants(reconstruction, x, mean, nearest >= 0)
+    shown = reconstruction + (mean if added is None else added.to(x))
+    scores = _scores(reconstruction, shown, x, mean, nearest >= 0, rule)
+    variants = _variants(shown, x + mean, nearest >= 0)
     return Matches(reconstruction, nearest, votes, smallest, *scores, rule, variants)
 
 
@@ -191,7 +195,7 @@ def _allowed_distances(candidates: Pool, reference: Float[Tensor, "n g d"], rule
 
 
 def _scores(
-    reconstruction: Tensor, x: Tensor, mean: Tensor, matched: Tensor, rule: MatchRule
+    reconstruction: Tensor, shown: Tensor, x: Tensor, mean: Tensor, matched: Tensor, rule: MatchRule
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """NCC, SSIM and PSNR; the last two for images only."""
     images = x.ndim == 4
@@ -199,17 +203,17 @@ def _scores(
     correlation = torch.where(matched, correlation, -1)
     if not images:
         return correlation, None, None
-    scaled = SCALINGS[rule.scaling](reconstruction + mean)
+    scaled = SCALINGS[rule.scaling](shown)
     similarity = torch.where(matched, ssim(scaled, x + mean, rule.ssim_window), 0)
     return correlation, similarity, torch.where(matched, psnr(scaled, x + mean), 0)
 
 
-def _variants(reconstruction: Tensor, x: Tensor, mean: Tensor, matched: Tensor) -> dict[str, Tensor]:
-    if x.ndim != 4:
+def _variants(shown: Tensor, images: Tensor, matched: Tensor) -> dict[str, Tensor]:
+    if images.ndim != 4:
         return {}
-    windows = [window for window in WINDOWS if window <= min(x.shape[2:])]
+    windows = [window for window in WINDOWS if window <= min(images.shape[2:])]
     return {
-        f"{scaling}_{window}": torch.where(matched, ssim(scale(reconstruction + mean), x + mean, window), 0)
+        f"{scaling}_{window}": torch.where(matched, ssim(scale(shown), images, window), 0)
         for scaling, scale in SCALINGS.items()
         for window in windows
     }

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import AfterValidator, ByteSize, Field, model_validator
+from torch import Tensor
 
 from recollect.config.errors import short
 from recollect.config.generator import GeneratorConfig
@@ -175,6 +176,10 @@ class AttackConfig(Section):
         if self.search is None:
             return self
         return self.model_copy(update={"trials": self.search.draw(seed), "search": None})
+
+    def sizes(self, duals: Tensor) -> Tensor:
+        """What candidates are ranked by: multipliers, or their size where regression gives them either sign."""
+        return duals.abs() if self.task == "regression" else duals
 
     @property
     def needs_mean(self) -> bool:

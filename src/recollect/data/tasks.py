@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Int
@@ -21,7 +21,8 @@ class TaskData:
 
     ``mean`` is the mean of the training samples, for held-out data too; ``indices`` are positions in the
     source. For binary tasks ``y`` is +1 or -1; for ``classes`` it is 0, ..., C - 1, and ``labels`` are the
-    source's own names of these classes.
+    source's own names of these classes. Of held-out data ``own_mean`` is the mean as it would be with each of them
+    among the training samples; None where it owes these nothing.
     """
 
     x: Float[Tensor, "n ..."]
@@ -30,11 +31,23 @@ class TaskData:
     mean: Float[Tensor, " ..."]
     indices: Int[Tensor, " n"]
     labels: tuple[int, ...] | None = None
+    own_mean: Float[Tensor, "n ..."] | None = None
 
     @property
     def classes(self) -> int | None:
         """C; None for labels of +-1."""
         return None if self.labels is None else len(self.labels)
+
+    def rows(self, chosen: Tensor) -> TaskData:
+        """Some of the samples, by number or by a flag for each."""
+        return replace(
+            self,
+            x=self.x[chosen],
+            y=self.y[chosen],
+            images=self.images[chosen],
+            indices=self.indices[chosen],
+            own_mean=None if self.own_mean is None else self.own_mean[chosen],
+        )
 
 
 def odd_even(labels: Int[Tensor, " n"]) -> Int[Tensor, " n"]:

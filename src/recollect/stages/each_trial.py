@@ -33,3 +33,10 @@ def write_each_trial(
     figures = [{name: row[name] for name in row if name != "number"} for row in rows]
     means = {"trials": len(rows), "mean": averages(figures), "deviation": deviations(figures)}
     folder.update_summary({"each_trial": means})
+
+
+def forget_each_trial(folder: RunFolder) -> None:
+    """What an earlier rule said of the trials one by one, if it did."""
+    if folder.has(TRIAL_MATCHES):
+        folder.remove(TRIAL_MATCHES)
+        folder.update_summary({"each_trial": None})

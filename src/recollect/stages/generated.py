@@ -18,7 +18,7 @@ from recollect.runs import RunFolder
 from recollect.stages.generated_scores import Scene, Scores, membership, real_images, scores_of
 from recollect.stages.independent import Panel, appointed
 from recollect.stages.run import Run
-from recollect.stages.verdict import generated_verdict
+from recollect.stages.verdict import verdict_beside_others
 
 GENERATED, SHOWN = "generated.json", "generated.safetensors"
 _COLUMNS = 6
@@ -39,7 +39,7 @@ def judge_all_generated(run: Run, training: TaskData | None) -> None:
         if attack.method != "weights":  # rows of a layer were asked for no class
             judge_generated(folder, Scene(net, _features(run, attack), training, panel), run.device)
             summary = folder.read_json("summary.json")
-            folder.update_summary({"verdict": generated_verdict(summary)})
+            folder.update_summary({"verdict": verdict_beside_others(summary, attack.method)})
 
 
 def _features(run: Run, attack: AttackConfig) -> str | None:

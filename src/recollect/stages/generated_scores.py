@@ -74,7 +74,7 @@ def _distances(images: Float[Tensor, "m ..."], scene: Scene) -> Scores:
         return {}
     training = scene.training.images.to(images)
     scores: Scores = {"nearest_training_ncc": float(nearest_ncc(images, training).mean())}
-    if scene.panel.judges and scene.held_out is not None:
+    if scene.panel.judges and scene.held_out is not None and len(scene.held_out) > 1:
         made, members, others = (_independent(scene, part) for part in _alike(images, training, scene.held_out))
         scores |= {"frechet_training": frechet_distance(made, members)}
         scores |= {"frechet_held_out": frechet_distance(made, others)}
@@ -83,11 +83,14 @@ def _distances(images: Float[Tensor, "m ..."], scene: Scene) -> Scores:
 
 
 def membership(images: Float[Tensor, "k ..."], scene: Scene) -> Scores:
-    """Are images nearer to training images than to as many held-out ones?"""
-    if scene.training is None or scene.held_out is None:
+    """Are images nearer to training images than to as many held-out ones?
+
+    Less the mean of the training set, where that was taken away: it holds a part of each training image.
+    """
+    if scene.training is None or scene.panel.held_out is None:
         return {}
-    members, others = (_some(part, _MOST).to(images) for part in (scene.training.images, scene.held_out))
-    found = member_advantage(images, members, others)
+    members, others = (_some(part.x, _MOST).to(images) for part in (scene.training, scene.panel.held_out))
+    found = member_advantage(scene.network_sees(images), members, others)
     return {
         "member_advantage": found.mean,
         "member_advantage_low": found.low,
@@ -115,7 +118,8 @@ def real_images(scene: Scene, m: int, device: torch.device) -> Scores:
         if scene.panel.judges:
             size = min(m, len(training), len(real))
             members, others = (_independent(scene, _some(part, size)) for part in (training, real))
-            known["real_frechet"] = frechet_distance(members, others)
+            if size > 1:
+                known["real_frechet"] = frechet_distance(members, others)
             known |= {f"real_{name}": value for name, value in _coverage(training[some], scene).items()}
     return known
 

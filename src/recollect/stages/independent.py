@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
-from jaxtyping import Int
-from torch import Tensor, nn
+from torch import nn
 
 from recollect.config import Config
 from recollect.data import TaskData
@@ -51,11 +50,10 @@ def divided(config: Config, training: TaskData) -> tuple[TaskData | None, TaskDa
     second one of these instead.
     """
     rest, heldout = unseen_data(config, training), heldout_data(config, training)
-    if heldout is None:
-        return (None, None) if rest is None else _halves(rest)
-    if rest is not None and 2 * len(rest.x) >= len(heldout.x):
+    if heldout is not None and rest is not None and 2 * len(rest.x) >= len(heldout.x):
         return rest, heldout
-    return _halves(heldout)
+    whole = rest if heldout is None else heldout
+    return (None, None) if whole is None or len(whole.x) < 2 else _halves(whole)
 
 
 def appointed(config: Config, training: TaskData, device: torch.device, say: Callable[[str], None]) -> Panel:
@@ -65,7 +63,7 @@ def appointed(config: Config, training: TaskData, device: torch.device, say: Cal
         return Panel({}, None, heldout)
     chosen = config.match.independent
     order = torch.randperm(len(unseen.x), generator=torch.Generator().manual_seed(config.seed))
-    unseen = taken(unseen, order[: chosen.images].sort().values)
+    unseen = unseen.rows(order[: chosen.images].sort().values)
     judges: dict[str, Judge] = {}
     shape, seed = tuple(training.x.shape[1:]), config.seed + _SEED
     for name, architecture in _architectures(shape, training.classes).items():
@@ -79,15 +77,10 @@ def appointed(config: Config, training: TaskData, device: torch.device, say: Cal
     return Panel(judges, unseen, heldout)
 
 
-def taken(data: TaskData, rows: Int[Tensor, " k"]) -> TaskData:
-    """Some samples."""
-    return replace(data, x=data.x[rows], y=data.y[rows], images=data.images[rows], indices=data.indices[rows])
-
-
 def _halves(data: TaskData) -> tuple[TaskData, TaskData]:
     """Every second sample of each class, so that files sorted by class are divided alike."""
     order = data.y.argsort(stable=True)
-    return taken(data, order[::2].sort().values), taken(data, order[1::2].sort().values)
+    return data.rows(order[::2].sort().values), data.rows(order[1::2].sort().values)
 
 
 def _architectures(sample_shape: tuple[int, ...], classes: int) -> dict[str, Architecture]:

@@ -6,10 +6,12 @@ Reads the run folder, adds ``matches.json``, ``pairs.safetensors``, ``distilled.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import torch
+from jaxtyping import Int
 from torch import Tensor, nn
 
 from recollect.analysis import Judgement, MatchRule, distil, judge, scaled_reconstruction, summarise
@@ -21,10 +23,9 @@ from recollect.groups import Group
 from recollect.outputs import sample_outputs
 from recollect.report import write_report
 from recollect.runs import RunFolder
-from recollect.stages.each_trial import write_each_trial
+from recollect.stages.each_trial import forget_each_trial, write_each_trial
 from recollect.stages.generated import judge_all_generated
-from recollect.stages.independent import taken
-from recollect.stages.orbits import write_orbitope
+from recollect.stages.orbits import forget_orbitope, write_orbitope
 from recollect.stages.run import Run
 from recollect.stages.verdict import verdict
 from recollect.symmetries import chosen_group
@@ -39,14 +40,14 @@ def match_stage(run: Run) -> None:
         return
     everything = training_data(run.config)
     heldout = heldout_data(run.config, everything)
-    data = taken(everything, torch.arange(len(everything.x))[: run.config.match.most])
+    data = everything.rows(torch.arange(len(everything.x))[: run.config.match.most])
     luck = "no held-out samples" if heldout is None else f"{len(heldout.x)} held-out ones"
     run.narrator.say(f"Matching candidates with {len(data.x)} training samples and {luck}")
     net, _ = run.network()
     judge_run(run.folder, run.config, net, data, heldout, run.device)
     for name in run.config.baselines:
         folder = run.folder.subfolder(f"baselines/{name}")
-        if folder.stages["attack"] == "skipped":
+        if not folder.has("candidates.safetensors"):  # skipped, or not yet done where a run was interrupted
             continue
         judge_run(folder, run.config, net, data, heldout, run.device)
         folder.set_stage("match", "done")
@@ -60,10 +61,29 @@ def report_stage(run: Run) -> None:
 
 def rehearse_match(config: Config, net: nn.Module, data: TaskData, heldout: TaskData | None) -> None:
     """Judge a few samples as if they were candidates: what does not suit the data is said before anything is done."""
-    few, shape = data.x[:4], tuple(data.x.shape[1:])
-    rule = match_rule(config, chosen_group(config.match.group, net, shape))
-    unseen = None if heldout is None else heldout.x[:4]
-    judge(few, few, data.mean, unseen, rule, config.match.score, config.match.quantile)
+    some = torch.arange(4)
+    few, group = data.rows(some[: len(data.x)]), chosen_group(config.match.group, net, tuple(data.x.shape[1:]))
+    unseen = None if heldout is None else heldout.rows(some[: len(heldout.x)])
+    judge_of(config, few, unseen, group, data.x.device)(few.x)
+
+
+def judge_of(
+    config: Config, data: TaskData, heldout: TaskData | None, group: Group, device: torch.device
+) -> Callable[[Tensor], Judgement]:
+    """From candidates to a judgement, by the rule of the configuration."""
+    chosen = config.match
+    seen = None if heldout is None else heldout.x.to(device)
+    own = None if heldout is None or heldout.own_mean is None else heldout.own_mean.to(device)
+    return partial(
+        judge,
+        x=data.x.to(device),
+        mean=data.mean.to(device),
+        holdout=seen,
+        rule=match_rule(config, group),
+        score=chosen.score,
+        quantile=chosen.quantile,
+        holdout_mean=own,
+    )
 
 
 def judge_run(
@@ -83,38 +103,39 @@ def judge_run(
             f"{list(data.x.shape[1:])}; give the data this network was trained on."
         )
     pool = candidates.flatten(0, 1)
+    places = torch.cartesian_prod(*map(torch.arange, candidates.shape[:2]))
     if config.match.score == "distance":
-        pool = _distil(folder, config)
+        kept = _distil(folder, config)
+        # What is not finite is matched with nothing: so it is where every multiplier is too small.
+        pool, places = (pool[kept], places[kept]) if len(kept) else (torch.full_like(pool[:1], torch.nan), places)
     group = chosen_group(config.match.group, net, tuple(data.x.shape[1:]))
-    judged = partial(
-        judge,
-        x=data.x.to(device),
-        mean=data.mean.to(device),
-        holdout=None if heldout is None else heldout.x.to(device),
-        rule=match_rule(config, group),
-        score=config.match.score,
-        quantile=config.match.quantile,
-    )
-    _write(folder, net, data, judged(pool.to(device)), candidates.shape[1])
+    judged = judge_of(config, data, heldout, group, device)
+    _write(folder, net, data, judged(pool.to(device)), places)
     if each_trial:
         write_each_trial(folder, candidates.to(device), saved["diverged"].bool(), judged)
-    if not group.trivial:
+    elif config.sweep is None:
+        forget_each_trial(folder)
+    if group.trivial:
+        forget_orbitope(folder)
+    else:
         write_orbitope(folder, pool.to(device), data.x.to(device), group, config.match.distance)
 
 
-def _distil(folder: RunFolder, config: Config) -> Tensor:
+def _distil(folder: RunFolder, config: Config) -> Int[Tensor, " kept"]:
     """What someone without the data would keep: ranked by multiplier, small ones and near-duplicates dropped."""
     saved = folder.read_tensors("candidates.safetensors", ["candidates"])
     pool = saved["candidates"].flatten(0, 1)
     # Activation maximisation and weights have no multipliers: all count the same.
     duals = saved["duals"].flatten() if "duals" in saved else torch.full((len(pool),), torch.inf).nan_to_num()
-    kept = distil(pool, duals, config.match.distil_min_dual, config.match.distil_radius, config.match.distance)
+    sizes = config.attack.sizes(duals)
+    kept = distil(pool, sizes, config.match.distil_min_dual, config.match.distil_radius, config.match.distance)
     folder.write_tensors("distilled.safetensors", {"candidates": pool[kept], "duals": duals[kept]})
     folder.update_summary({"distilled": len(kept)})
-    return pool[kept]
+    return kept
 
 
-def _write(folder: RunFolder, net: nn.Module, data: TaskData, judgement: Judgement, m: int) -> None:
+def _write(folder: RunFolder, net: nn.Module, data: TaskData, judgement: Judgement, places: Int[Tensor, "k 2"]) -> None:
+    """``places`` are trial and number of each candidate that was matched."""
     matches = judgement.matches
     mean = data.mean.to(matches.reconstruction)
     points = matches.ssim is None
@@ -123,14 +144,14 @@ def _write(folder: RunFolder, net: nn.Module, data: TaskData, judgement: Judgeme
     threshold = None if judgement.threshold is None else judgement.threshold.value
     null = {} if judgement.null is None else {"ncc": judgement.null.ncc, "ssim": judgement.null.ssim}
     outputs, meaning = sample_outputs(net, data)
-    rows = _rows(outputs, data, judgement, m)
+    rows = _rows(outputs, data, judgement, places)
     facts = {"score": judgement.score, "threshold": threshold, "output": meaning}
     folder.write_json("matches.json", facts | {"samples": rows, "null": null})
     summary = folder.read_json("summary.json") | summarise(judgement)
     folder.update_summary(summary | {"verdict": verdict(summary)})
 
 
-def _rows(outputs: Tensor, data: TaskData, judgement: Judgement, m: int) -> list[dict[str, Any]]:
+def _rows(outputs: Tensor, data: TaskData, judgement: Judgement, places: Int[Tensor, "k 2"]) -> list[dict[str, Any]]:
     matches = judgement.matches
     columns: dict[str, Any] = {
         "index": data.indices,
@@ -145,8 +166,8 @@ def _rows(outputs: Tensor, data: TaskData, judgement: Judgement, m: int) -> list
     }
     n = len(data.x)
     listed = {name: [None] * n if value is None else value.tolist() for name, value in columns.items()}
-    places = [None if flat < 0 else divmod(flat, m) for flat in matches.candidate.tolist()]
-    return [{name: listed[name][i] for name in columns} | {"candidate": places[i]} for i in range(n)]
+    nearest = [None if flat < 0 else places[flat].tolist() for flat in matches.candidate.tolist()]
+    return [{name: listed[name][i] for name in columns} | {"candidate": nearest[i]} for i in range(n)]
 
 
 def match_rule(config: Config, group: Group) -> MatchRule:

@@ -41,3 +41,10 @@ def write_orbitope(
         },
     )
     folder.update_summary({"median_asymmetry": median})
+
+
+def forget_orbitope(folder: RunFolder) -> None:
+    """What was written for a group that samples are no longer matched up to."""
+    if folder.has(ORBITOPE):
+        folder.remove(ORBITOPE)
+        folder.update_summary({"median_asymmetry": None})

@@ -50,7 +50,8 @@ def _write_merged(run: Run, found: Reconstruction, numbers: Tensor, group: Group
     T, m = found.candidates.shape[:2]
     duals = torch.ones(T, m) if found.duals is None else found.duals
     rule, pool = run.config.match, found.pool.to(run.device)
-    merged = merge(pool, duals.flatten().to(run.device), rule.distil_radius, rule.distance, group)
+    sizes = run.config.attack.sizes(duals.flatten().to(run.device))
+    merged = merge(pool, sizes, rule.distil_radius, rule.distance, group)
     kept = merged.kept.cpu()
     run.folder.write_tensors(
         MERGED,

@@ -6,18 +6,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from recollect.analysis import judge, summarise
+import torch
+
+from recollect.analysis import summarise
 from recollect.config import Config
 from recollect.data import TaskData
 from recollect.datasets import heldout_data, training_data
 from recollect.stages.each_trial import TRIAL_MATCHES
-from recollect.stages.judging import match_rule
+from recollect.stages.judging import judge_of
 from recollect.stages.run import Run
 from recollect.sweep.collect import chosen_trials, pooled
 from recollect.sweep.record import Trial, finished_trials
 from recollect.symmetries import chosen_group
 
-_FIGURES = ("recovered", "null_recovered", "ncc80", "ncc90", "good_ssim04")
+_FIGURES = ("recovered", "null_recovered", "ncc80", "ncc90", "good_ssim04", "reference_count", "null_count")
 
 
 def trial_match_stage(run: Run) -> None:
@@ -27,15 +29,9 @@ def trial_match_stage(run: Run) -> None:
         return
     trials = chosen_trials(finished_trials(run.folder))
     run.narrator.say(f"Matching {len(trials)} trial{'s' * (len(trials) != 1)}, each by itself")
-    run.folder.write_json(
-        TRIAL_MATCHES,
-        {
-            "score": run.config.match.score,
-            "reference_count": len(truth.data.x),
-            "null_count": 0 if truth.heldout is None else len(truth.heldout.x),
-            "trials": list(truth.figures(run, trials)),
-        },
-    )
+    rows = list(truth.figures(run, trials))
+    counts = {name: rows[0].get(name) for name in ("reference_count", "null_count")}
+    run.folder.write_json(TRIAL_MATCHES, {"score": run.config.match.score} | counts | {"trials": rows})
 
 
 @dataclass(frozen=True)
@@ -47,14 +43,10 @@ class Truth:
     config: Config
 
     def figures(self, run: Run, trials: Sequence[Trial]) -> Iterable[dict[str, Any]]:
-        net, sample_shape = run.network()
-        rule = match_rule(self.config, chosen_group(self.config.match.group, net, sample_shape))
-        heldout = None if self.heldout is None else self.heldout.x.to(run.device)
+        group = chosen_group(self.config.match.group, *run.network())
+        judged = judge_of(self.config, self.data, self.heldout, group, run.device)
         for trial in trials:
-            found = pooled(run.folder, [trial]).pool.to(run.device)
-            x, mean = self.data.x.to(found), self.data.mean.to(found)
-            match = self.config.match
-            known = summarise(judge(found, x, mean, heldout, rule, match.score, match.quantile))
+            known = summarise(judged(pooled(run.folder, [trial]).pool.to(run.device)))
             yield {"number": trial.number} | {name: known[name] for name in _FIGURES}
 
 
@@ -63,7 +55,8 @@ def truth_of(run: Run) -> Truth | None:
     if run.config.data is None:
         return None
     data = training_data(run.config)
-    return Truth(data, heldout_data(run.config, data), run.config)
+    first = data.rows(torch.arange(len(data.x))[: run.config.match.most])
+    return Truth(first, heldout_data(run.config, data), run.config)
 
 
 @dataclass

@@ -17,12 +17,14 @@ def verdict(summary: Mapping[str, Any]) -> str:
         kept = summary.get("distilled", 0)
         return f"{kept} distinct candidates were found; without reference data nothing about them has been verified."
     if summary["score"] == "distance":
+        if not summary["distilled"]:
+            return f"None of {n} training samples was recovered: no multiplier reaches match.distil_min_dual."
         return f"{summary['recovered']} of {n} training samples were recovered: {summary['recovered_rule']}."
     if summary["recovered"] is None:
-        return (
-            f"{summary['ncc80']} of {n} training samples are matched at NCC >= 0.8; without held-out samples "
-            "nobody can say how much of that is luck."
-        )
+        matched = f"{n} training samples were matched"
+        if summary["ncc80"] is not None:
+            matched = f"{summary['ncc80']} of {n} training samples are matched at NCC >= 0.8"
+        return f"{matched}; without held-out samples nobody can say how much of that is luck."
     counts = "" if summary["ncc80"] is None else _counts(summary)
     rate = summary["false_positive_rate"]
     if summary["luck_probability"] > BEYOND_LUCK:
@@ -39,6 +41,18 @@ def verdict(summary: Mapping[str, Any]) -> str:
     )
 
 
+def verdict_beside_others(summary: Mapping[str, Any], method: str) -> str:
+    """Of an attack in a run where one is by a generator, so that what all of them made is judged as images too.
+
+    What was recovered comes first, unless nothing was and the attack is by a generator.
+    """
+    images, luck = generated_verdict(summary), summary.get("luck_probability")
+    recovered = luck is not None and luck <= BEYOND_LUCK
+    if summary.get("reference_count") is None or (method == "generator" and not recovered):
+        return images
+    return f"{verdict(summary)} Judged as generated images: {images}"
+
+
 def generated_verdict(summary: Mapping[str, Any]) -> str:
     """What generated images show: whether they are of the class asked for, and whether they are training images.
 
@@ -47,7 +61,7 @@ def generated_verdict(summary: Mapping[str, Any]) -> str:
     """
     count = summary["generators"]
     if not count:
-        return "Every generator diverged; lower the rates of attack.trials."
+        return "Every trial diverged; lower the rates of attack.trials."
     asked = f"The attacked network gives {summary['label_agreement']:.1%} of the images the label asked for"
     if summary.get("attack_accuracy") is None:
         return (
@@ -55,7 +69,7 @@ def generated_verdict(summary: Mapping[str, Any]) -> str:
         )
     sentence = f"{asked}, an independent one {summary['attack_accuracy']:.1%}"
     if count > 1:
-        sentence += f" (mean of {count} generators, deviation {summary['attack_accuracy_deviation']:.1%})"
+        sentence += f" (mean of {count} trials, deviation {summary['attack_accuracy_deviation']:.1%})"
     if summary.get("density") is not None:
         sentence += (
             f"; among real images they are {summary['density']:.2f} times as dense as those, and cover "
@@ -67,8 +81,7 @@ def generated_verdict(summary: Mapping[str, Any]) -> str:
     if summary["member_luck"] > BEYOND_LUCK:
         return (
             f"{sentence}. Nothing says that they are nearer to training images than to held-out ones ({ahead}, and "
-            f"{summary['member_luck']:.1%} of random divisions of both do as well): at best they are training-like, "
-            "they are not training data."
+            f"{summary['member_luck']:.1%} of random divisions of both do as well): at best they are training-like."
         )
     return (
         f"{sentence}. They are nearer to training images than to held-out ones ({ahead}, which at most "
