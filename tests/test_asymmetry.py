@@ -53,6 +53,16 @@ def test_the_prior_agrees_with_its_definition_and_its_gradient_with_autograd(nam
     assert float(found[:, 1].abs().max()) > 0
 
 
+def test_its_gradient_for_a_sample_of_a_group() -> None:
+    group = named_group("permutations:20", (9, 2))
+    assert not group.whole
+    x = torch.randn(1, 4, 9, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    prior = Asymmetry(group, weight=0.7, share=0.95)
+    expected = torch.autograd.grad(prior(x).sum(), x)[0]
+    assert float(expected.abs().max()) > 0
+    assert torch.allclose(prior.gradient(x), expected, atol=1e-12)
+
+
 def test_it_is_invariant_and_pushes_outwards() -> None:
     group = named_group("d4", SHAPE)
     prior = Asymmetry(group, weight=1.0, share=0.5)

@@ -88,6 +88,14 @@ def test_the_orbit_average_is_fixed_and_is_a_projection(group: Group, seed: int)
 
 @settings(deadline=None)
 @given(groups, seeds)
+def test_the_orbit_average_is_the_mean_of_the_orbit(group: Group, seed: int) -> None:
+    x = samples(group, seed)
+    expected = group.orbit(x).mean(dim=-len(group.sample_shape) - 1)
+    assert torch.allclose(group.orbit_average(x), expected, atol=1e-12)
+
+
+@settings(deadline=None)
+@given(groups, seeds)
 def test_pull_back_is_the_adjoint_of_the_orbit(group: Group, seed: int) -> None:
     x, weights = samples(group, seed), group.orbit(samples(group, seed + 1)).square()
     assert float((group.orbit(x) * weights).sum()) == pytest.approx(

@@ -48,9 +48,9 @@ class LiveBytes(TorchDispatchMode):
 
 
 def measured(
-    attack: AttackConfig, hidden: tuple[int, ...], shape: tuple[int, ...], at_once: AtOnce
+    attack: AttackConfig, hidden: tuple[int, ...], shape: tuple[int, ...], at_once: AtOnce, group: str = "trivial"
 ) -> tuple[Problem, int]:
-    net = build_network(MLPArchitecture(hidden=hidden, bias="none"), shape, seed=0)
+    net = build_network(MLPArchitecture(hidden=hidden, bias="none", group=group), shape, seed=0)
     with LiveBytes() as memory:
         problem = build_problem(net, shape, attack, seed=0, device=CPU)
         assert isinstance(problem.objective, KKT)
@@ -85,6 +85,14 @@ def test_the_estimate_is_within_a_quarter_of_the_peak(
     settings = {"candidates": m, "steps": 5, "precision": "fp32", "trials": [TrialSettings()] * trials}
     attack = AttackConfig.model_validate(settings | {"optimiser": optimiser})
     problem, peak = measured(attack, hidden, shape, at_once)
+    assert attack_bytes(problem) == pytest.approx(peak, rel=0.25)
+
+
+@pytest.mark.parametrize("at_once", [AtOnce(), AtOnce(candidates=50)])
+@pytest.mark.parametrize("group", ["flip", "d4"])
+def test_so_it_is_for_the_average_over_a_group(group: str, at_once: AtOnce) -> None:
+    attack = AttackConfig.model_validate({"candidates": 200, "steps": 5, "precision": "fp32"})
+    problem, peak = measured(attack, (300, 300), (1, 28, 28), at_once, group)
     assert attack_bytes(problem) == pytest.approx(peak, rel=0.25)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 import torch
@@ -17,8 +19,9 @@ from recollect.build import build_problem, build_problems
 from recollect.config import AttackConfig, SearchConfig, TrialSettings
 from recollect.core import TrialRng
 from recollect.objectives import KKT
-from recollect.problem import Problem, initial_state, losses
+from recollect.problem import Precision, Problem, State, initial_state, losses
 from recollect.solve import Snapshot, solve
+from recollect.stepping import Advance, matmul_precision
 
 CPU = torch.device("cpu")
 GOOD = TrialSettings(lr_x=0.05, lr_duals=0.02, init_scale=0.5, dual_min=0.3, smoothing=20)
@@ -241,3 +244,29 @@ def test_the_library_draws_the_trials_that_are_searched_for() -> None:
     stated = AttackConfig(candidates=2, steps=1, trials=tuple(AttackConfig(search=search).drawn(5).trials))
     assert drawn.candidates.shape == (3, 2, 4)
     assert torch.equal(drawn.candidates, attack(net, (4,), stated, seed=5, device="cpu").candidates)
+
+
+def test_a_step_that_cannot_be_recorded_is_taken_as_it_is(monkeypatch: pytest.MonkeyPatch, caplog) -> None:
+    """On a GPU; here without one, so that only the choice is looked at."""
+
+    def refuses(problem: Problem, state: State) -> Advance:
+        raise RuntimeError("operation not permitted when stream is capturing\nmore")
+
+    def as_it_is(problem: Problem, state: State) -> Advance:
+        return lambda state, count: state
+
+    monkeypatch.setattr(stepping, "_graphed", refuses)
+    monkeypatch.setattr(stepping, "_one_by_one", as_it_is)
+    ours = SimpleNamespace(rng=SimpleNamespace(device=torch.device("cuda")))
+    assert stepping.stepper(cast(Problem, ours), cast(State, None))(cast(State, 7), 3) == 7
+    assert (
+        "cannot be recorded on cuda, going on without: operation not permitted when stream is capturing" in caplog.text
+    )
+
+
+@pytest.mark.parametrize(("precision", "rounded"), [("fp32", False), ("fp64", False), ("tf32", True), ("fp16", True)])
+def test_convolutions_round_as_products_do(precision: Precision, rounded: bool) -> None:
+    before = torch.backends.cudnn.allow_tf32
+    with matmul_precision(precision, torch.device("cuda")):
+        assert torch.backends.cudnn.allow_tf32 == rounded
+    assert torch.backends.cudnn.allow_tf32 == before

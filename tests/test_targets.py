@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from copy import deepcopy
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import prune
 
 from recollect.api import attack
 from recollect.config import AttackConfig
@@ -204,3 +207,52 @@ def test_recomputed_activations_are_those_of_evaluation_mode() -> None:
         found.append(pullback(torch.ones_like(outputs)).combined)
     torch.testing.assert_close(found[1], found[0])
     assert all(part.training for part in net.modules())
+
+
+class Remembers(nn.Module):
+    """A network of one's own that keeps what it computed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.seen = self.layer(x)
+        return self.seen
+
+
+def _pruned() -> nn.Module:
+    net = nn.Sequential(nn.Flatten(), nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 2))
+    prune.l1_unstructured(net[1], "weight", 0.5)
+    return net
+
+
+@pytest.mark.parametrize("make", [_pruned, Remembers])
+def test_tensors_that_hooks_and_networks_keep_are_as_they_were(make: Callable[[], nn.Module]) -> None:
+    net = make()
+    x, kept = torch.randn(3, 4), [set(vars(part)) for part in net.modules()]
+    with torch.no_grad():
+        before = net(x)
+    attack(net, (4,), AttackConfig(candidates=4, steps=3, target="module"), device="cpu")
+    copied = deepcopy(net)
+    assert torch.equal(copied(x), before)
+    assert all(names <= set(vars(part)) for names, part in zip(kept, net.modules(), strict=True))
+
+
+def test_outputs_that_lose_the_axis_of_candidates_are_refused() -> None:
+    class Squeezed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(4, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.layer(x).squeeze()
+
+    with pytest.raises(RecollectError, match="one row of outputs per input"):
+        attack(Squeezed(), (4,), AttackConfig(candidates=1, steps=2), device="cpu")
+
+
+def test_the_library_refuses_what_the_command_line_refuses() -> None:
+    net = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6, track_running_stats=False), nn.ReLU(), nn.Linear(6, 1))
+    with pytest.raises(RecollectError, match="depends on the others in the batch"):
+        attack(net, (4,), AttackConfig(candidates=4, steps=2), device="cpu")

@@ -89,3 +89,12 @@ def test_everything_else_is_multiplied_as_ever(monkeypatch: pytest.MonkeyPatch) 
     assert times(left.double(), right.double()).dtype == torch.float64
     assert times(left[:, :2], right[:, :2]).shape == (2, 2, 2)
     assert times(left.requires_grad_(), right).requires_grad
+
+
+@HERE
+@pytest.mark.usefixtures("always")
+def test_a_bias_that_is_broadcast_is_left_to_pytorch() -> None:
+    left, right, bias = draw(400, K), draw(K, N, seed=1), torch.ones(1)
+    with products_of_linear_layers(10**6, [right]):
+        found = torch.addmm(bias, left, right)
+    torch.testing.assert_close(found, left @ right + 1, rtol=1e-5, atol=1e-4)

@@ -13,6 +13,7 @@ from recollect.build import build_problems, first_layer_rows
 from recollect.config import AttackConfig
 from recollect.devices import resolve_devices
 from recollect.given import Given
+from recollect.loading.usable import trial_outputs
 from recollect.problem import Problem, State, split
 from recollect.sharing import gathered
 from recollect.solve import Callback, Snapshot, solve
@@ -60,6 +61,7 @@ def attack(
     config = (AttackConfig() if config is None else config).drawn(seed)
     if config.method == "weights":
         return weight_rows(net, sample_shape)
+    trial_outputs(net, sample_shape)
     parts = build_problems(net, sample_shape, config, seed, resolve_devices(device), given=Given(mean=mean))
     return as_reconstruction(parts, solve(parts, callbacks))
 

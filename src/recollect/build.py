@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import torch
 from jaxtyping import Float
@@ -21,7 +20,7 @@ from recollect.objectives.cotangents import TASKS, Task, balanced_labels
 from recollect.objectives.kkt import parameter_weights
 from recollect.problem import Problem
 from recollect.sharing import own_part, shared, sum_across
-from recollect.targets import MLPTarget, SymmetrisedTarget, as_target, is_perceptron
+from recollect.targets import MLPTarget, as_target, inside, is_perceptron
 
 _LONG_RUN = 1e14
 """Weights times candidates times steps: some minutes on two CPU cores, half a minute on a large GPU."""
@@ -141,7 +140,7 @@ def _worth_compiling(attack: AttackConfig, target: Target) -> bool:
     if attack.compile != "auto" or shared():
         return attack.compile == "on"
     weights = sum(parameter.numel() for parameter in target.params.values())
-    inner, moves = _inside(target)
+    inner, moves = inside(target)
     work = attack.steps * len(attack.trials) * attack.candidates * moves * weights
     by_hand = isinstance(inner, MLPTarget) and attack.method == "kkt"
     return by_hand and work > _LONG_RUN
@@ -149,18 +148,11 @@ def _worth_compiling(attack: AttackConfig, target: Target) -> bool:
 
 def _at_once(attack: AttackConfig, target: Target, footprint: Footprint) -> AtOnce:
     asked = AtOnce(attack.trials_at_once, attack.chunk)
-    inner, moves = _inside(target)
+    inner, moves = inside(target)
     if attack.memory_limit is None or asked != AtOnce() or not is_perceptron(inner):
         return asked
     own = own_part(attack.candidates)
-    rows = moves * (own.stop - own.start)
-    found = within(attack.memory_limit, inner.widths, len(attack.trials), rows, footprint)
-    return found if found.candidates is None else replace(found, candidates=max(1, found.candidates // moves))
-
-
-def _inside(target: Target) -> tuple[Target, int]:
-    """What an average over a group averages, and how many rows it makes of a candidate."""
-    return (target.inner, target.group.size) if isinstance(target, SymmetrisedTarget) else (target, 1)
+    return within(attack.memory_limit, inner.widths, len(attack.trials), own.stop - own.start, footprint, moves)
 
 
 def first_layer_rows(net: nn.Module, sample_shape: tuple[int, ...]) -> Tensor:

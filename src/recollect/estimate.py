@@ -16,7 +16,7 @@ from recollect.objectives import KKT
 from recollect.problem import Problem, initial_state
 from recollect.solve import Snapshot
 from recollect.stepping import matmul_precision, stepper_within_memory
-from recollect.targets import is_perceptron
+from recollect.targets import inside, is_perceptron
 from recollect.zoo.arithmetic import DTYPES, training_arithmetic
 
 _LAUNCH_SECONDS = {"cpu": 3e-4, "cuda": 2e-4}
@@ -85,11 +85,12 @@ def attack_bytes(problem: Problem) -> int:
     target, trials = problem.target, len(problem.rng.trials)
     size = torch.finfo(problem.rng.dtype).bits // 8
     m, values = problem.candidates.candidates, torch.Size(target.sample_shape).numel()
-    if is_perceptron(target):
+    inner, moves = inside(target)
+    if is_perceptron(inner):
         at_once = problem.objective.at_once if isinstance(problem.objective, KKT) else None
         compiled = problem.compiled and problem.rng.device.type == "cuda"
-        footprint = footprint_of(size, target.half, compiled, problem.optimiser.copies)
-        return step_bytes(target.widths, trials, m, at_once, footprint)
+        footprint = footprint_of(size, inner.half, compiled, problem.optimiser.copies)
+        return step_bytes(inner.widths, trials, m, at_once, footprint, moves)
     parameters = sum(p.numel() for p in target.params.values())
     return size * (trials * (20 * m * values + 4 * parameters) + parameters)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -40,6 +40,17 @@ class Group:
     actions: Int[Tensor, "g d"] | Float[Tensor, "g d d"]
     inverse_actions: Int[Tensor, "g d"] | Float[Tensor, "g d d"]
     whole: bool = True
+    _orbits: tuple[Tensor, Tensor] | None = field(init=False, repr=False)
+    """Where a whole group permutes: what its elements read for one position of each orbit of positions, ``[g, k]``, and
+    which of the k orbits a position belongs to."""
+
+    def __post_init__(self) -> None:
+        # Found here and not when first needed, which may be within a step that is compiled or recorded.
+        orbits = None
+        if self.permutes and self.whole:
+            chosen, orbit = self.actions.amin(dim=0).unique(return_inverse=True)
+            orbits = self.actions[:, chosen], orbit
+        object.__setattr__(self, "_orbits", orbits)
 
     @property
     def size(self) -> int:
@@ -77,8 +88,15 @@ class Group:
         return flat.flatten(-2)[..., positions].sum(dim=-2).unflatten(-1, self.sample_shape)
 
     def orbit_average(self, x: Float[Tensor, "*batch *sample"]) -> Float[Tensor, "*batch *sample"]:
-        """``gbar x = 1/|G| sum_g g x``, the projection on what the group leaves fixed (Elbaz 2024, section 2)."""
-        return self.orbit(x).mean(dim=-len(self.sample_shape) - 1)
+        """``gbar x = 1/|G| sum_g g x``, the projection on what the group leaves fixed (Elbaz 2024, section 2).
+
+        A whole group of permutations gives all positions of an orbit the same value, which is computed once.
+        """
+        if self._orbits is None:
+            return self.orbit(x).mean(dim=-len(self.sample_shape) - 1)
+        read, orbit = self._orbits
+        averages = x.flatten(-len(self.sample_shape))[..., read].mean(dim=-2)
+        return averages[..., orbit].unflatten(-1, self.sample_shape)
 
     def asymmetric(self, x: Float[Tensor, "*batch *sample"]) -> Float[Tensor, "*batch *sample"]:
         """``x - gbar x``, what the group does move."""

@@ -70,10 +70,12 @@ def step_bytes(
     candidates: int,
     at_once: AtOnce | None = None,
     footprint: Footprint = EAGER,
+    moves: int = 1,
 ) -> int:
     """Peak of one step: weights, candidates and what the optimiser keeps, and the larger of gradient and update.
 
-    The gradient holds what its chunk needs, and summed gradients or the m x m products that stand in for them.
+    The gradient holds what its chunk needs, and summed gradients or the m x m products that stand in for them. The
+    average over a group sends ``moves`` rows through the network for each candidate.
 
     >>> step_bytes((784, 256, 256, 1), trials=2, candidates=60) // 2**20
     4
@@ -85,14 +87,16 @@ def step_bytes(
     word = max(4, footprint.number)
     weights = sum(a * b for a, b in pairwise(widths))
     samples = trials * candidates * values
-    gradient = together * chunk * (footprint.unit * hidden + footprint.value * values)
-    gradient += together * _coupling(widths, candidates, chunk, footprint)
+    gradient = together * moves * chunk * (footprint.unit * hidden + footprint.value * values)
+    gradient += together * _coupling(widths, moves * candidates, moves * chunk, footprint)
+    if moves > 1:  # the orbits, and what comes back along them
+        gradient += 2 * word * together * moves * chunk * values
     if chunk < candidates:
         gradient += word * together * candidates * values / 2  # of the chunks that are done, on average
         if at_once.keep_products:
             # Products with a single output are sums, and never kept.
             kept = hidden + sum(widths[1:-2]) + (widths[-2] if widths[-1] > 1 else 0)
-            gradient += footprint.number * together * candidates * kept
+            gradient += footprint.number * together * moves * candidates * kept
     if together < trials:
         gradient += word * samples / 2
     stored = word * weights + (footprint.number * weights if footprint.number < 4 else 0)
@@ -108,20 +112,21 @@ def _coupling(widths: Sequence[int], candidates: int, chunk: int, footprint: Foo
     return footprint.number * sum(2 * candidates**2 if few(candidates, a, b) else a * b for a, b in sizes)
 
 
-def within(limit: int, widths: Sequence[int], trials: int, candidates: int, footprint: Footprint = EAGER) -> AtOnce:
+def within(
+    limit: int, widths: Sequence[int], trials: int, candidates: int, footprint: Footprint = EAGER, moves: int = 1
+) -> AtOnce:
     """The cheapest choice whose step fits."""
-    least = min(step_bytes(widths, trials, candidates, choice, footprint) for choice in _choices(trials, candidates))
+    needs = {
+        choice: step_bytes(widths, trials, candidates, choice, footprint, moves)
+        for choice in _choices(trials, candidates)
+    }
+    least = min(needs.values())
     if least > limit:
         raise RecollectError(
             f"{trials} trials of {candidates} candidates need at least {least / 2**20:.1f} MiB, the limit is "
             f"{limit / 2**20:.1f} MiB; use fewer trials or candidates, or a higher attack.memory_limit."
         )
-    fits = (
-        choice
-        for choice in _choices(trials, candidates)
-        if step_bytes(widths, trials, candidates, choice, footprint) <= limit
-    )
-    return next(fits)
+    return next(choice for choice, need in needs.items() if need <= limit)
 
 
 def _choices(trials: int, candidates: int) -> Iterator[AtOnce]:

@@ -58,6 +58,8 @@ class Asymmetry:
     def gradient(self, x: Float[Tensor, "T m ..."]) -> Float[Tensor, "T m ..."]:
         apart = self.group.asymmetric(x)
         acts = (self._lacking(x, apart) > 0).to(x.dtype)
+        if not self.group.whole:  # the average over a sample of a group is no projection: twice is not once
+            apart = self.group.asymmetric(apart)
         return 2 * self.weight * acts.reshape(*acts.shape, *(1,) * (x.ndim - 2)) * (self.share * x - apart)
 
     def _lacking(self, x: Tensor, apart: Tensor) -> Float[Tensor, "T m"]:

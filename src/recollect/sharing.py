@@ -13,6 +13,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from recollect.core import RecollectError
+
 
 def _load_without_a_group() -> None:
     """Load what torch.compile would load within a search.
@@ -56,6 +58,11 @@ def own_part(candidates: int) -> slice:
     if not shared():
         return slice(0, candidates)
     rank, count = dist.get_rank(), dist.get_world_size()
+    if candidates < count:
+        raise RecollectError(
+            f"{count} processes cannot share {candidates} candidates; start as many at most, or raise "
+            "attack.candidates."
+        )
     return slice(candidates * rank // count, candidates * (rank + 1) // count)
 
 

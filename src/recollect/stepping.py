@@ -63,7 +63,15 @@ def _limited(problem: Problem) -> Iterator[None]:
 
 def stepper(problem: Problem, state: State) -> Advance:
     """The fastest way this problem allows here."""
-    return _graphed(problem, state) if problem.rng.device.type == "cuda" else _one_by_one(problem, state)
+    if problem.rng.device.type != "cuda":
+        return _one_by_one(problem, state)
+    try:
+        return _graphed(problem, state)
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError as error:  # a network that looks at values waits for the device, which no recording can
+        log.warning("a step cannot be recorded on %s, going on without: %s", problem.rng.device, _first_line(error))
+        return _one_by_one(problem, state)
 
 
 @torch.no_grad()
@@ -156,22 +164,29 @@ def _compiled_or(take: Callable[[State], State], problem: Problem, state: State)
     except torch.OutOfMemoryError:
         raise
     except Exception as error:  # a missing compiler, an operation it does not know: none of it concerns the result
-        log.warning("torch.compile is not available here, going on without: %s", str(error).splitlines()[0])
+        log.warning("torch.compile is not available here, going on without: %s", _first_line(error))
         return take
     return compiled
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 @contextmanager
 def matmul_precision(precision: Precision, device: torch.device) -> Iterator[None]:
     """TF32 where asked for, on GPUs only, and sums in float32; the settings are global in PyTorch and are put back."""
-    before = torch.get_float32_matmul_precision(), torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction
-    torch.set_float32_matmul_precision("high" if precision in ("tf32", "fp16") and device.type == "cuda" else "highest")
-    torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
+    rounded = precision in ("tf32", "fp16") and device.type == "cuda"
+    products = torch.backends.cuda.matmul
+    cudnn = torch.backends.cudnn
+    before = torch.get_float32_matmul_precision(), products.allow_fp16_reduced_precision_reduction, cudnn.allow_tf32
+    torch.set_float32_matmul_precision("high" if rounded else "highest")
+    products.allow_fp16_reduced_precision_reduction, cudnn.allow_tf32 = False, rounded
     try:
         yield
     finally:
         torch.set_float32_matmul_precision(before[0])
-        torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = before[1]
+        products.allow_fp16_reduced_precision_reduction, cudnn.allow_tf32 = before[1:]
 
 
 def _tensors(state: State) -> list[Tensor]:

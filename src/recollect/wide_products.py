@@ -54,8 +54,10 @@ class _LinearLayers(TorchDispatchMode):
         del types
         if func in (torch.ops.aten.mm.default, torch.ops.aten.bmm.default) and _faster(*args):
             return _by_onednn(*args)
-        if func is torch.ops.aten.addmm.default and not kwargs and args[0].ndim == 1 and _faster(*args[1:]):
-            return _linear(*args[1:], bias=args[0])
+        if func is torch.ops.aten.addmm.default and not kwargs:
+            bias, left, right = args
+            if bias.shape == right.shape[1:] and _faster(left, right):
+                return _linear(left, right, bias=bias)
         return func(*args, **(kwargs or {}))
 
 

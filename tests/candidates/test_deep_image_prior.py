@@ -96,13 +96,13 @@ def test_a_trial_alone_equals_the_trial_in_a_batch(networks: str) -> None:
 
 def test_trials_spread_over_devices_come_back_in_order() -> None:
     net = Symmetrised(
-        nn.Sequential(nn.Flatten(), nn.Linear(16, 4), nn.ReLU(), nn.Linear(4, 1)), named_group("flip", (1, 4, 4))
+        nn.Sequential(nn.Flatten(), nn.Linear(30, 4), nn.ReLU(), nn.Linear(4, 1)), named_group("flip", (1, 5, 6))
     )
     attack = AttackConfig.model_validate(
         {"space": "dip", "candidates": 3, "steps": 4, "precision": "fp64"}
         | {"trials": [TrialSettings(init_scale=s) for s in (0.1, 0.2, 0.3)]}
     )
-    several, single = (build_problems(net, (1, 4, 4), attack, 0, [CPU] * count) for count in (2, 1))
+    several, single = (build_problems(net, (1, 5, 6), attack, 0, [CPU] * count) for count in (2, 1))
     found, expected = (as_reconstruction(parts, solve(parts)).candidates for parts in (several, single))
     assert torch.allclose(found, expected, rtol=1e-8, atol=1e-10)
 
@@ -120,6 +120,12 @@ def test_a_known_mean_makes_images_of_candidates() -> None:
     assert ours.candidates.mean is not None
     images = ours.candidates.decode(solve(ours).variables) + ours.candidates.mean
     assert 0 < float(images.min()) < float(images.max()) < 1
+
+
+def test_images_that_leave_a_single_pixel_to_begin_from_are_refused() -> None:
+    attack = AttackConfig.model_validate({"space": "dip", "candidates": 3, "steps": 2})
+    with pytest.raises(RecollectError, match=r"\[4, 4\] pixels leave it a single one"):
+        build_problem(nn.Sequential(nn.Flatten(), nn.Linear(16, 1)), (1, 4, 4), attack, 0, CPU)
 
 
 def test_samples_that_are_no_images_are_refused() -> None:

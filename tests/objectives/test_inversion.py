@@ -152,6 +152,16 @@ def test_statistics_are_those_that_batch_norm_would_take() -> None:
         assert float(found[trial]) == pytest.approx(wanted, rel=1e-9)
 
 
+def test_a_channel_that_was_constant_in_training_keeps_statistics_finite() -> None:
+    net = nn.Sequential(nn.Flatten(), nn.BatchNorm1d(4), nn.Linear(4, 2)).double()
+    assert isinstance(net[1], nn.BatchNorm1d)
+    assert net[1].running_var is not None
+    net[1].running_var[0] = 0.0
+    images = torch.rand(1, 6, 1, 2, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    seen = ClassifierTarget(net.eval(), (1, 2, 2)).observe(images, with_moments=True)
+    assert bool(terms.statistics(seen.moments).isfinite().all())
+
+
 def test_perturbations_stay_in_their_ball_and_the_adversarial_one_hurts() -> None:
     classifier, made, radius = ClassifierTarget(network(), SHAPE), batch(), torch.tensor([0.05, 0.1]).double()
     images, labels = made.images, made.conditions.labels

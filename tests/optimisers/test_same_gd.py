@@ -117,8 +117,7 @@ def test_displacement_counts_the_mixes_to_come() -> None:
 
 @pytest.mark.parametrize("space", ["dip", "row"])
 def test_it_moves_samples_and_nothing_else(space: str) -> None:
-    inner = network().net
+    inner, shape = nn.Sequential(nn.Flatten(), nn.Linear(36, 4), nn.ReLU(), nn.Linear(4, 1)), (1, 6, 6)
+    attack = AttackConfig.model_validate({"optimiser": "same_gd", "space": space})
     with pytest.raises(RecollectError, match="same_gd moves samples themselves"):
-        build_problem(
-            inner, SHAPE, AttackConfig.model_validate({"optimiser": "same_gd", "space": space}), seed=0, device=CPU
-        )
+        build_problem(inner, shape, attack, seed=0, device=CPU)

@@ -65,6 +65,11 @@ class DeepImagePrior:
                 f"{list(sample_shape)}; use --set attack.space=full."
             )
         grids = _grids(sample_shape)
+        if grids[0] == (1, 1):  # normalised per image and channel, noise on a single pixel is gone
+            raise RecollectError(
+                f"a deep image prior grows images from a coarse grid, and {list(sample_shape[1:])} pixels leave it a "
+                "single one; use --set attack.space=full."
+            )
         noise = rng.normal("noise", (candidates, channels, *grids[0]))
         growth = [[_interpolation(a, b).to(noise) for a, b in zip(*pair, strict=True)] for pair in pairwise(grids)]
         pairs = tuple((rows, columns) for rows, columns in growth)

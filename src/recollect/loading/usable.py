@@ -18,14 +18,26 @@ _TOLERANCE = 1e-3
 
 @contextmanager
 def in_evaluation_mode(net: nn.Module) -> Iterator[None]:
-    """Dropout off, running statistics on; afterwards every part is again in the mode it was in."""
-    modes = [(part, part.training) for part in net.modules()]
+    """Dropout off, running statistics on; afterwards every part is again as it was.
+
+    Hooks (pruning, the older weight_norm and spectral_norm) and networks of the user's own keep tensors as plain
+    attributes; what a call within vmap leaves there could be used by nobody after it.
+    """
+    before = [(part, part.training, _plain_tensors(part)) for part in net.modules()]
     net.eval()
     try:
         yield
     finally:
-        for part, training in modes:
+        for part, training, tensors in before:
             part.training = training
+            for name in _plain_tensors(part).keys() - tensors.keys():
+                delattr(part, name)
+            vars(part).update(tensors)
+
+
+def _plain_tensors(part: nn.Module) -> dict[str, Tensor]:
+    """Those that are neither parameters nor buffers."""
+    return {name: value for name, value in vars(part).items() if isinstance(value, Tensor)}
 
 
 def require_weights(net: nn.Module) -> None:

@@ -13,7 +13,7 @@ from recollect.targets.chain import is_chain
 from recollect.targets.classifier import ClassifierTarget
 from recollect.targets.mlp import MLPTarget
 from recollect.targets.module import ModuleTarget
-from recollect.targets.symmetrized import SymmetrisedTarget
+from recollect.targets.symmetrized import SymmetrisedTarget, inside
 from recollect.zoo.symmetrised import Symmetrised
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "ModuleTarget",
     "SymmetrisedTarget",
     "as_target",
+    "inside",
     "is_perceptron",
 ]
 

@@ -116,7 +116,11 @@ class ClassifierTarget:
 def _moments(entering: Float[Tensor, "T m c ..."], norm: nn.Module) -> Moments:
     values = entering.movedim(2, 1).flatten(2)
     variance, mean = torch.var_mean(values, dim=2, correction=0)
-    return Moments(mean, variance, norm.running_mean, norm.running_var)  # pyright: ignore[reportArgumentType]
+    assert isinstance(norm, _BatchNorm)
+    assert norm.running_mean is not None
+    assert norm.running_var is not None
+    # A channel that was constant in training has no variance to measure deviations in.
+    return Moments(mean, variance, norm.running_mean, norm.running_var.clamp_min(norm.eps))
 
 
 def _has_statistics(part: nn.Module) -> bool:

@@ -126,7 +126,7 @@ class ModuleTarget:
         assert isinstance(outputs, Tensor)
         if outputs.ndim == 2:
             outputs = outputs.unsqueeze(-1)
-        if outputs.ndim != 3:
+        if outputs.ndim != 3 or outputs.shape[:2] != x.shape[:2]:
             shape = list(outputs.shape[1:])
             raise RecollectError(
                 f"the network returns {shape} for {x.shape[1]} inputs; it must return one row of outputs per input."

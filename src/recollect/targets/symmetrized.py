@@ -48,6 +48,11 @@ class SymmetrisedTarget:
         return outputs.unflatten(1, rows).mean(dim=2), averaged_pullback
 
 
+def inside(target: Target) -> tuple[Target, int]:
+    """What an average over a group averages, and how many rows it makes of a candidate."""
+    return (target.inner, target.group.size) if isinstance(target, SymmetrisedTarget) else (target, 1)
+
+
 @dataclass(frozen=True)
 class SymmetrisedPulled:
     """`recollect.core.Pulled` of an average over orbits."""
