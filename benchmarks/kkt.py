@@ -1,7 +1,7 @@
 """``python -m benchmarks.kkt --device cuda``: the engine against the published loop, ratios measured in one run.
 
 Three tables: published cases; growth with trials, candidates and width; memory with and without chunks. ``--json FILE``
-writes the rows as well. Rates are achieved matrix-product operations over the rate that a large product reaches on this
+writes the rows as well, ``--only "row space"`` leaves out cases that are not called so. Rates are achieved matrix-product operations over the rate that a large product reaches on this
 machine, measured just before: in TF32 for the engine's ``fp16`` too, so that its fraction can exceed 100%.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -42,6 +42,8 @@ class Row:
 class Bench:
     device: torch.device
     rates: dict[str, float]
+    only: Sequence[str] = ("",)
+    """Parts of names: cases that have none of them are left out."""
 
     def row(
         self, table: str, case: Case, who: str, precision: str, trials: int, found: Measured, against: float | None
@@ -68,7 +70,8 @@ class Bench:
 
     def cases(self, precisions: list[Precision], trials: list[int]) -> Iterator[Row]:
         """Every ratio is against the published loop in float64, measured in this run."""
-        for case in CASES[self.device.type]:
+        chosen = (case for case in CASES[self.device.type] if any(part in case.name for part in self.only))
+        for case in chosen:
             double = measure_published(case, torch.float64, self.device)
             single = measure_published(case, torch.float32, self.device)
             yield self.row("cases", case, "published loop", "fp64", 1, double, double.seconds)
@@ -87,7 +90,7 @@ class Bench:
         precisions: tuple[Precision, ...] = ("fp16", "tf32")
         for precision in precisions:
             yield self.engine("memory", PUBLISHED, precision, 8)
-            for limit in (None, "3GiB"):
+            for limit in (None, "4GiB", "3GiB"):
                 torch._dynamo.reset()
                 found = measure_engine(LARGE, precision, 1, self.device, limit)
                 who = "engine, all at once" if limit is None else f"engine within {limit}"
@@ -114,11 +117,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--tables", nargs="+", choices=("cases", "growth", "memory"), help="all, where left out")
+    parser.add_argument("--only", nargs="+", default=("",), help="published cases with one of these in their name")
     parser.add_argument("--json", type=Path, help="write the rows to this file as well, as they come")
     chosen = parser.parse_args()
     let_segments_grow()
     device, gpu = torch.device(chosen.device), chosen.device == "cuda"
-    bench = Bench(device, {name: product_rate(name, device) for name in ("fp64", "fp32", *(["tf32"] if gpu else []))})
+    rates = {name: product_rate(name, device) for name in ("fp64", "fp32", *(["tf32"] if gpu else []))}
+    bench = Bench(device, rates, chosen.only)
     tables = {
         "cases": lambda: bench.cases(["tf32", "fp16"], [1, 32]) if gpu else bench.cases(["fp32"], [1, 2]),
         "growth": lambda: bench.growth() if gpu else iter(()),

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -56,10 +57,15 @@ def test_after_work_it_ends_the_process_again(ended: Ended) -> None:
     assert (ran.returncode, ran.stdout) == (interrupts.INTERRUPTED, "")
 
 
-def test_who_calls_the_library_keeps_the_handler() -> None:
-    with interrupts.raised():
-        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+@pytest.mark.parametrize("handler", [signal.default_int_handler, signal.SIG_IGN])
+def test_who_calls_the_library_keeps_the_handler(handler: Any) -> None:
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        with interrupts.raised():
+            assert signal.getsignal(signal.SIGINT) is handler
+        assert signal.getsignal(signal.SIGINT) is handler
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_an_interrupt_that_python_drops_comes_again(ended: Ended) -> None:
