@@ -1,8 +1,9 @@
 """``python -m benchmarks.kkt --device cuda``: the engine against the published loop, ratios measured in one run.
 
 Three tables: published cases; growth with trials, candidates and width; memory with and without chunks. ``--json FILE``
-writes the rows as well, ``--only "row space"`` leaves out cases that are not called so. Rates are achieved matrix-product operations over the rate that a large product reaches on this
-machine, measured just before: in TF32 for the engine's ``fp16`` too, so that its fraction can exceed 100%.
+writes the rows as well, ``--only "row space"`` leaves out cases that are not called so. Rates are achieved
+matrix-product operations over the rate that a large product reaches on this machine, measured just before: in TF32 for
+the engine's ``fp16`` too, so that its fraction can exceed 100%.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 from tests.cases import NEEDS_CUDA, chain
+from tests.waiting import never_waits
 from torch import nn
 
 from recollect.build import build_problem
@@ -70,6 +71,7 @@ CASES = {
     "any module": Case(perceptron, MOMENTUM | {"target": "module"}),
     "activation maximisation": Case(perceptron, MOMENTUM | {"method": "activation"}),
     "average over a group": Case(averaged, MOMENTUM),
+    "average over a group, as any module": Case(averaged, MOMENTUM | {"target": "module"}),
     "candidates that are images": Case(averaged, ADAM | {"space": "box"}),
     "SAME-GD": Case(averaged, {"optimiser": "same_gd"}),
     "deep image prior": Case(averaged, ADAM | {"space": "dip", "dip": {"channels": 4}}),
@@ -112,3 +114,21 @@ def test_prepared_steps_are_the_same_steps(name: str, device: str, compiled: str
     for variable, value in wanted.variables.items():
         # The schedule's cosine is taken in float32, which a compiler rounds in its own way.
         torch.testing.assert_close(state.variables[variable].cpu(), value, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", list(CASES))
+def test_no_step_waits_for_the_device(name: str) -> None:
+    problem = build(CASES[name], "cpu", "off")
+    state = step(problem, initial_state(problem))
+    with never_waits():
+        state = step(problem, state)
+    assert bool(state.alive.all())
+
+
+def test_what_waits_is_noticed() -> None:
+    x = torch.randn(4)
+    for waiting in (lambda: float(x.sum()), lambda: x[x > 0], x.unique, x.nonzero):
+        with pytest.raises(AssertionError, match="waits for its result"), never_waits():
+            waiting()
+    with never_waits():
+        assert x[torch.tensor([1, 1])].shape == (2,)

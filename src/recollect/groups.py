@@ -73,10 +73,7 @@ class Group:
 
     def orbit(self, x: Float[Tensor, "*batch *sample"]) -> Float[Tensor, "*batch g *sample"]:
         """Every sample moved by every element."""
-        flat = x.flatten(-len(self.sample_shape))
-        if self.permutes:
-            return flat[..., self.actions].unflatten(-1, self.sample_shape)
-        return torch.einsum("gij,...j->...gi", self.actions.to(flat), flat).unflatten(-1, self.sample_shape)
+        return moved_by(self.actions, x, self.sample_shape)
 
     def pull_back(self, moved: Float[Tensor, "*batch g *sample"]) -> Float[Tensor, "*batch *sample"]:
         """``sum_g g^-1 moved_g``: gradients with respect to an orbit become one with respect to its sample."""
@@ -124,6 +121,16 @@ class Group:
         flat = x.flatten(1)
         moved = flat.gather(1, actions) if self.permutes else torch.einsum("nij,nj->ni", actions.to(flat), flat)
         return moved.reshape(x.shape)
+
+
+def moved_by(
+    actions: Int[Tensor, "g d"] | Float[Tensor, "g d d"], x: Float[Tensor, "*batch *sample"], shape: tuple[int, ...]
+) -> Float[Tensor, "*batch g *sample"]:
+    """Every sample of this shape moved by every one of a group's actions."""
+    flat = x.flatten(-len(shape))
+    if actions.ndim == 2:
+        return flat[..., actions].unflatten(-1, shape)
+    return torch.einsum("gij,...j->...gi", actions.to(flat), flat).unflatten(-1, shape)
 
 
 def own_group(actions: Sequence[Action], sample_shape: tuple[int, ...], name: str = "own") -> Group:

@@ -15,6 +15,7 @@ from recollect.report import write_series_report
 from recollect.report.charts import ACCENT
 from recollect.report.matches import Matches, Sample
 from recollect.report.series_attacks import attack_tables
+from recollect.report.series_bars import bars, stand_alone
 from recollect.report.series_charts import curve, heat_map, lines_of
 from recollect.report.series_scatter import scatters
 from recollect.report.series_tables import listing, series_verdict
@@ -251,3 +252,33 @@ def test_a_series_that_has_not_begun_is_said(tmp_path: Path) -> None:
     assert "nothing to draw yet" in text
     assert "0 of 1 members are done" in text
     assert "<a " not in text
+
+
+def changes(count: int, **figures: Any) -> dict[str, Any]:
+    """A series of one run and what becomes of it when something is changed, as of an ablation."""
+    made = [member(f"change-{place}", [place], good_ssim04=place, **figures) for place in range(count)]
+    return one_axis(axes=[axis("change", *((f"without part {place}", None) for place in range(count)))], members=made)
+
+
+def test_members_with_names_of_their_own_are_bars_side_by_side(tmp_path: Path) -> None:
+    """As many as there are: lines with a legend would leave no room for themselves."""
+    record = changes(30)
+    assert stand_alone(record)
+    assert not stand_alone(one_axis())
+    (panel,) = bars(record, {"good_ssim04": "SSIM > 0.4"}).axes
+    assert [bar.get_width() for bar in panel.patches] == list(range(30))
+    assert [label.get_text() for label in panel.get_yticklabels()][:2] == ["without part 0", "without part 1"]
+    page = write_series_report(put(tmp_path / "run", record)).read_text()
+    assert "Bars of SSIM &gt; 0.4 for every member" in page
+    assert (tmp_path / "run" / "figures" / "bars.png").is_file()
+
+
+def test_generated_images_have_a_panel_for_each_figure_and_no_bar_for_what_is_unknown(tmp_path: Path) -> None:
+    generated = {"label_agreement": 1.0, "attack_accuracy": 0.9, "density": 0.4, "coverage": 0.1, "feature_cosine": 0.3}
+    generated |= {"class_feature_cosine": 0.9, "frechet_training": 120.0, "member_advantage": 0.0}
+    record = changes(3, **generated)
+    record["members"][1] |= dict.fromkeys(generated)
+    page = write_series_report(put(tmp_path / "run", record)).read_text()
+    assert "Bars of attack accuracy, density, cosine within classes, Frechet distance for every member" in page
+    widths = [bar.get_width() for bar in bars(record, {"density": "density"}).axes[0].patches]
+    np.testing.assert_equal(widths, [0.4, np.nan, 0.4])

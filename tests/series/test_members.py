@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from recollect.config import Config, parse_config, to_toml
 from recollect.core import RecollectError
+from recollect.presets import load_preset, preset_names
 from recollect.series.axes import SeriesAxis
 from recollect.series.members import members
 from recollect.zoo import ConvArchitecture, MLPArchitecture
@@ -55,6 +57,35 @@ def test_members_are_ordinary_runs_that_differ_from_the_series_in_what_it_varies
         assert member.config.title.startswith("Two axes: ")
         assert "series" not in to_toml(member.config)
         assert parse_config(to_toml(member.config), "test") == member.config
+
+
+@pytest.mark.parametrize("name", [name for name in preset_names() if load_preset(name).series])
+def test_members_have_the_same_order_after_toml(name: str) -> None:
+    """A series that is gone on with is read from its folder, where it must have the members that it began with."""
+    config = load_preset(name)
+    again = parse_config(to_toml(config), "test")
+    assert again == config
+    assert [member.slug for member in members(again)] == [member.slug for member in members(config)]
+
+
+names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=9)
+leaves = (
+    st.booleans()
+    | st.integers(-(2**62), 2**62)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=9)
+)
+settings = st.dictionaries(
+    names.map("model.".__add__), st.recursive(leaves, lambda inner: st.lists(inner, max_size=3)), min_size=1, max_size=3
+)
+
+
+@given(st.dictionaries(names, st.lists(settings, min_size=1, max_size=3), min_size=1, max_size=4))
+def test_whatever_a_series_says_survives_toml_in_its_order(lines: dict[str, list[dict[str, Any]]]) -> None:
+    axis = SeriesAxis(lines={name: tuple(points) for name, points in lines.items()})
+    again = parse_config(to_toml(Config(series=(axis,))), "test").series[0]
+    assert (again, again.points()) == (axis, axis.points())
+    assert list(again.lines) == list(axis.lines)
 
 
 def test_a_series_survives_toml_and_set_changes_it() -> None:

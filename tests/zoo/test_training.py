@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import pytest
 import torch
+from tests.cases import NEEDS_CUDA
+from tests.waiting import never_waits
 from torch import Tensor, nn
 
 from recollect.core import RecollectError
-from recollect.zoo import MLPArchitecture, TrainingConfig, build_network, train
+from recollect.zoo import (
+    Architecture,
+    ConvArchitecture,
+    DeepSetArchitecture,
+    GroupConvArchitecture,
+    MLPArchitecture,
+    TrainingConfig,
+    build_network,
+    train,
+)
 from recollect.zoo.losses import LOSSES, LossName
-from recollect.zoo.training import Progress, TrainingState
+from recollect.zoo.training import Progress, TrainingState, _epoch_runner
 
 CPU = torch.device("cpu")
 SHAPE = (1, 3, 3)
@@ -155,3 +166,41 @@ def test_the_same_seed_gives_the_same_network_and_leaves_the_global_generator_al
     assert torch.equal(torch.rand(1), expected)
     for a, b in zip(first.parameters(), second.parameters(), strict=True):
         assert torch.equal(a, b)
+
+
+KINDS: list[Architecture] = [
+    MLPArchitecture(hidden=(8, 6), outputs=1),
+    MLPArchitecture(hidden=(8, 6), outputs=1, group="d4"),
+    ConvArchitecture(channels=2, kernel=2, hidden=(6,), outputs=1),
+    GroupConvArchitecture(group="d4", channels=(3, 4), kernel=3, hidden=(5,), outputs=1),
+    DeepSetArchitecture(elements=(6,), hidden=(5,), outputs=1),
+]
+IMAGE = (1, 6, 6)
+
+
+def of_kind(architecture: Architecture) -> tuple[nn.Module, Tensor, Tensor]:
+    shape = (6, 6) if isinstance(architecture, DeepSetArchitecture) else IMAGE
+    net = build_network(architecture.model_copy(update={"first_layer_scale": "standard"}), shape, seed=0)
+    x = torch.randn(12, *shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    return net, x, data()[1]
+
+
+@pytest.mark.parametrize("architecture", KINDS, ids=lambda kind: kind.kind)
+def test_no_epoch_waits_for_the_device(architecture: Architecture) -> None:
+    """On a GPU an epoch is a recording, which cannot wait."""
+    net, x, y = of_kind(architecture)
+    params = {name: value.detach().clone() for name, value in net.named_parameters()}
+    run = _epoch_runner(net, params, x, y, TrainingConfig(lr=0.1, epochs=2), 0)
+    with never_waits():
+        run(0, 2)
+
+
+@NEEDS_CUDA
+@pytest.mark.parametrize("architecture", KINDS, ids=lambda kind: kind.kind)
+def test_recorded_epochs_are_the_same_epochs(architecture: Architecture) -> None:
+    ours, x, y = of_kind(architecture)
+    theirs, config = of_kind(architecture)[0], TrainingConfig(lr=0.1, epochs=20)
+    train(ours, x, y, config, 0, torch.device("cuda"))
+    train(theirs, x, y, config, 0, CPU)
+    for got, wanted in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(got, wanted, rtol=1e-9, atol=1e-12)

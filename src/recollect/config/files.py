@@ -78,8 +78,31 @@ COMPLETE = "# complete: every value of the run is above\n"
 
 
 def to_toml(config: Config) -> str:
-    unused = None if config.series else {"series"}
-    return tomli_w.dumps(config.model_dump(mode="json", exclude_none=True, exclude=unused)) + COMPLETE
+    """Everything, in an order that survives: members of a series are numbered by it."""
+    values = config.model_dump(mode="json", exclude_none=True)
+    # tomli_w puts short values before long ones, also where names are data, as those of lines are.
+    series = [
+        f"\n[[series]]\n{_each_on_a_line(axis)}\n[series.lines]\n{_each_on_a_line(lines)}"
+        for axis in values.pop("series")
+        for lines in [axis.pop("lines")]
+    ]
+    return tomli_w.dumps(values) + "".join(series) + COMPLETE
+
+
+def _each_on_a_line(table: Mapping[str, Any]) -> str:
+    return "".join(f"{_key(name)} = {_inline(value)}\n" for name, value in table.items())
+
+
+def _inline(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_key(name)} = {_inline(own)}" for name, own in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_inline, value)) + "]"
+    return tomli_w.dumps({"it": value}).removeprefix("it = ").rstrip("\n")
+
+
+def _key(name: str) -> str:
+    return tomli_w.dumps({name: 0}).removesuffix(" = 0\n")
 
 
 def read_run_config(path: Path) -> Config:

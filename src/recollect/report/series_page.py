@@ -14,6 +14,7 @@ from recollect.report.parsing import read_text
 from recollect.report.pictures import Picture, save_pictures
 from recollect.report.saving import save
 from recollect.report.series_attacks import attack_tables
+from recollect.report.series_bars import GENERATED_BARS, bars, stand_alone
 from recollect.report.series_charts import curve, heat_map
 from recollect.report.series_scatter import PANEL_LIMIT, scatters
 from recollect.report.series_tables import Record, listing, measure, read_series, series_verdict
@@ -48,10 +49,14 @@ def draw_series(record: Record, matches: dict[str, Matches]) -> dict[str, Pictur
         for title, (figure, words) in known.items():
             alt = f"Map of {words} over both axes of the series"
             pictures[title] = _chart(title, alt, heat_map(record, figure, whole=title == "count"))
-    if len(record["axes"]) == 1 and "count" in known:
+    if stand_alone(record):
+        shown = GENERATED_BARS if _known(record, "label_agreement") else {key: name}
+        alt = f"Bars of {', '.join(shown.values())} for every member of the series"
+        pictures["bars"] = _chart("bars", alt, bars(record, shown))
+    elif len(record["axes"]) == 1 and "count" in known:
         alt = f"Curve of {figures['count'][1]} along the axis of the series"
         pictures["count"] = _chart("count", alt, curve(record, {key: name}, f"training samples, {name}"))
-    if len(record["axes"]) == 1 and _known(record, "training_error"):
+    if len(record["axes"]) == 1 and "bars" not in pictures and _known(record, "training_error"):
         alt = "Curves of training and test error along the axis of the series"
         pictures["errors"] = _chart("errors", alt, curve(record, _ERRORS, "share of wrong labels"))
     if matches:
@@ -63,11 +68,11 @@ def draw_series(record: Record, matches: dict[str, Matches]) -> dict[str, Pictur
 
 
 def _chart(title: str, alt: str, figure: Figure) -> Picture:
-    return Picture(f"figures/{title}.png", alt, png(figure), 540)
+    return Picture(f"figures/{title}.png", alt, png(figure), int(108 * figure.get_figwidth()))
 
 
 def _known(record: Record, key: str) -> bool:
-    return any(member[key] is not None for member in record["members"])
+    return any(member.get(key) is not None for member in record["members"])
 
 
 def _context(folder: Path, record: Record, pictures: dict[str, Picture]) -> dict[str, Any]:

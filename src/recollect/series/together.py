@@ -122,6 +122,8 @@ def _reason(code: int, said: str) -> str | None:
 
     >>> _reason(2, "a warning\\nerror: the data are gone.\\n")
     'the data are gone.'
+    >>> _reason(1, "Traceback\\n  File 'step.py'\\n    go()\\nRuntimeError: no such device\\nAsk its maker.\\n")
+    'RuntimeError: no such device'
     """
     if code == 0:
         return None
@@ -130,4 +132,9 @@ def _reason(code: int, said: str) -> str | None:
     if code < 0:
         return f"its process was ended by {signal.Signals(-code).name}."
     lines = said.strip().splitlines() or ["it ended without a word."]
-    return lines[-1].removeprefix("error: ")
+    if lines[-1].startswith("error: "):
+        return lines[-1].removeprefix("error: ")
+    # What went wrong stands where a traceback ends, and may go on for several lines.
+    frames = [number for number, line in enumerate(lines) if line.startswith("  File ")]
+    after = lines[frames[-1] :] if frames else []
+    return next((line for line in after if line[:1].strip()), lines[-1])

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from recollect.groups import Group
+from recollect.groups import Group, moved_by
 
 
 class Symmetrised(nn.Module):
@@ -31,6 +29,6 @@ class Symmetrised(nn.Module):
         self.register_buffer("actions", group.actions, persistent=False)
 
     def forward(self, x: Float[Tensor, "n ..."]) -> Float[Tensor, "n C"]:
-        orbits = replace(self.group, actions=self.actions).orbit(x)
+        orbits = moved_by(self.actions, x, self.group.sample_shape)
         outputs = self.net(orbits.flatten(0, 1))
         return outputs.unflatten(0, (len(x), self.group.size)).mean(dim=1)
