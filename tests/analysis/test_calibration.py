@@ -139,6 +139,19 @@ def test_noise_recovers_nothing_by_the_part_that_samples_have_in_their_mean(told
     assert abs(gap / runs) < 0.02
 
 
+def test_candidates_that_are_images_score_the_same_stretched_and_clamped():
+    """Black and white, each of them: a part of a held-out sample in the mean must not make them grey."""
+    generator = torch.Generator().manual_seed(0)
+    images = (torch.rand(40, 1, 6, 6, generator=generator) < 0.4).double()
+    found, held_out = (torch.rand(2, 40, 1, 6, 6, generator=generator) < 0.4).double()
+    mean = images[:10].mean(dim=0)
+    judgement = judge(found - mean, images[:10] - mean, mean, held_out - mean, MatchRule(vote_ratio=1.0))
+    assert judgement.null is not None
+    stretched, clamped = (judgement.null.variants[f"{name}_3"] for name in ("stretch", "clamp"))
+    assert torch.allclose(stretched, clamped)
+    assert float(stretched.std()) > 0.01
+
+
 def test_the_mean_with_a_sample_is_that_of_the_group():
     generator = torch.Generator().manual_seed(0)
     samples, mean = torch.randn(3, 1, 4, 4, generator=generator), torch.rand(1, 4, 4, generator=generator)

@@ -8,6 +8,7 @@ removed; the original image is ``x + mean``, and so is that of a reconstruction,
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -95,7 +96,8 @@ def match(
 
     Candidates that are not finite (from trials that diverged) or, for "ncc", constant, are never matched.
     To match the same candidates many times, prepare them once with ``candidate_pool``. What is ``added`` to the
-    reconstruction of each sample to make an image of it is the mean, where nothing else is given.
+    reconstruction of each sample to make an image of it is the mean, where nothing else is given. It is scaled as with
+    the mean, so that stretching does not grey images of black and white.
 
     >>> x = torch.tensor([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]])
     >>> result = match(2 * x.flip(0), x, torch.zeros(3), MatchRule())
@@ -118,9 +120,11 @@ def match(
         voting = (block <= rule.vote_ratio * smallest[rows, None]) & block.isfinite()
         votes[rows] = voting.sum(dim=1)
         reconstruction[rows] = average(candidates.samples, voting, element, rule.group)
-    shown = reconstruction + (mean if added is None else added.to(x))
-    scores = _scores(reconstruction, shown, x, mean, nearest >= 0, rule)
-    variants = _variants(shown, x + mean, nearest >= 0)
+    usual = reconstruction + mean
+    shown = usual if added is None else reconstruction + added.to(x)
+    pictures = {name: scale(shown, usual) for name, scale in SCALINGS.items()} if x.ndim == 4 else {}
+    scores = _scores(reconstruction, pictures, x, mean, nearest >= 0, rule)
+    variants = _variants(pictures, x + mean, nearest >= 0)
     return Matches(reconstruction, nearest, votes, smallest, *scores, rule, variants)
 
 
@@ -195,7 +199,7 @@ def _allowed_distances(candidates: Pool, reference: Float[Tensor, "n g d"], rule
 
 
 def _scores(
-    reconstruction: Tensor, shown: Tensor, x: Tensor, mean: Tensor, matched: Tensor, rule: MatchRule
+    reconstruction: Tensor, pictures: Mapping[str, Tensor], x: Tensor, mean: Tensor, matched: Tensor, rule: MatchRule
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """NCC, SSIM and PSNR; the last two for images only."""
     images = x.ndim == 4
@@ -203,17 +207,15 @@ def _scores(
     correlation = torch.where(matched, correlation, -1)
     if not images:
         return correlation, None, None
-    scaled = SCALINGS[rule.scaling](shown)
+    scaled = pictures[rule.scaling]
     similarity = torch.where(matched, ssim(scaled, x + mean, rule.ssim_window), 0)
     return correlation, similarity, torch.where(matched, psnr(scaled, x + mean), 0)
 
 
-def _variants(shown: Tensor, images: Tensor, matched: Tensor) -> dict[str, Tensor]:
-    if images.ndim != 4:
-        return {}
-    windows = [window for window in WINDOWS if window <= min(images.shape[2:])]
+def _variants(pictures: Mapping[str, Tensor], images: Tensor, matched: Tensor) -> dict[str, Tensor]:
     return {
-        f"{scaling}_{window}": torch.where(matched, ssim(scale(shown), images, window), 0)
-        for scaling, scale in SCALINGS.items()
-        for window in windows
+        f"{scaling}_{window}": torch.where(matched, ssim(scaled, images, window), 0)
+        for scaling, scaled in pictures.items()
+        for window in WINDOWS
+        if window <= min(images.shape[2:])
     }

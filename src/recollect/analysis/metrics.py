@@ -5,7 +5,7 @@ Every function takes batches and returns one number per row. Images for SSIM and
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Protocol
 
 import torch
 from jaxtyping import Float
@@ -103,26 +103,32 @@ def psnr(a: Float[Tensor, "n ..."], b: Float[Tensor, "n ..."]) -> Float[Tensor, 
     return -10 * (a - b).flatten(1).square().mean(dim=1).log10()
 
 
-def stretch(x: Float[Tensor, "n ..."]) -> Float[Tensor, "n ..."]:
+def stretch(x: Float[Tensor, "n ..."], like: Float[Tensor, "n ..."] | None = None) -> Float[Tensor, "n ..."]:
     """Each sample stretched linearly so that its smallest value is 0 and its largest 1 (Haim 2022, B.3).
 
     All channels of an image share one stretch. A constant sample becomes 0.5, the middle grey: it has no
-    contrast to stretch, and neither black nor white would be right.
+    contrast to stretch, and neither black nor white would be right. With ``like`` the stretch is the one that suits
+    that, and what it leaves outside of [0, 1] is clamped.
 
     >>> stretch(torch.tensor([[-1.0, 0.0, 3.0], [7.0, 7.0, 7.0]]))
     tensor([[0.0000, 0.2500, 1.0000],
             [0.5000, 0.5000, 0.5000]])
     """
-    values = x.flatten(1)
-    lowest = values.amin(dim=1, keepdim=True)
-    span = values.amax(dim=1, keepdim=True) - lowest
-    return torch.where(span == 0, 0.5, (values - lowest) / span).reshape(x.shape)
+    lowest, highest = (x if like is None else like).flatten(1).aminmax(dim=1, keepdim=True)
+    span = highest - lowest
+    return torch.where(span == 0, 0.5, (x.flatten(1) - lowest) / span).clamp(0, 1).reshape(x.shape)
 
 
-def clamp01(x: Float[Tensor, "n ..."]) -> Float[Tensor, "n ..."]:
+def clamp01(x: Float[Tensor, "n ..."], like: Float[Tensor, "n ..."] | None = None) -> Float[Tensor, "n ..."]:
     """Values below 0 become 0, values above 1 become 1; contrast and brightness stay as they are."""
+    del like
     return x.clamp(0, 1)
 
 
-SCALINGS: dict[str, Callable[[Tensor], Tensor]] = {"stretch": stretch, "clamp": clamp01}
-"""How a reconstruction, mean added, becomes an image in [0, 1] before SSIM and PSNR."""
+class Scaling(Protocol):
+    """How a reconstruction, mean added, becomes an image in [0, 1] before SSIM and PSNR."""
+
+    def __call__(self, x: Tensor, like: Tensor | None = None, /) -> Tensor: ...
+
+
+SCALINGS: dict[str, Scaling] = {"stretch": stretch, "clamp": clamp01}
