@@ -65,6 +65,8 @@ CASES = {
     "first layer alone, by Adam": Case(perceptron, ADAM | {"layer_weights": (1.0, 0.0, 0.0)}),
     "four classes": Case(lambda: perceptron(4), MOMENTUM),
     "row space": Case(perceptron, MOMENTUM | {"space": "row"}),
+    "smooth candidates": Case(perceptron, ADAM | {"variation_weight": 0.1}),
+    "smooth candidates in the row space": Case(perceptron, MOMENTUM | {"space": "row", "variation_weight": 0.1}),
     "in chunks": Case(perceptron, MOMENTUM | {"chunk": 5}),
     "in groups of trials": Case(perceptron, MOMENTUM | {"trials_at_once": 1}),
     "convolution": Case(convolutional, ADAM),

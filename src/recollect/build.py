@@ -109,7 +109,7 @@ def build_problem(
         labels=balanced_labels(attack.candidates, outputs)[own_part(attack.candidates)].to(device),
         rng=rng,
         steps=attack.steps,
-        priors=priors_for(search),
+        priors=priors_for(search, sample_shape),
         schedule=attack.schedule,
         precision=attack.precision,
         compiled=compiled,

@@ -15,7 +15,7 @@ from recollect.core import Candidates, Optimiser, RecollectError, Target, TrialR
 from recollect.given import NOTHING, Given
 from recollect.groups import Group
 from recollect.optimisers import Adam, Momentum, SameGD
-from recollect.priors import Asymmetry, Box, Prior
+from recollect.priors import Asymmetry, Box, Prior, Variation
 from recollect.sharing import sum_across
 from recollect.symmetries import chosen_group
 from recollect.targets import is_perceptron
@@ -119,7 +119,8 @@ def _row_space(search: Search, target: Target) -> tuple[Candidates, Target]:
     basis = row_basis(target, attack.max_rank) if known is None else known.to(search.rng.device)
     assert is_perceptron(target)
     shape = target.sample_shape
-    candidates = RowSpace(attack.candidates, shape, scale, basis, attack.exposed_share, search.half)
+    share = 1.0 if attack.variation_weight else attack.exposed_share  # only the box spares most candidates
+    candidates = RowSpace(attack.candidates, shape, scale, basis, share, search.half)
     return candidates, target.in_subspace(basis)
 
 
@@ -192,12 +193,19 @@ def optimiser_for(search: Search, candidates: Candidates) -> Optimiser:
     return OPTIMISERS[search.attack.optimiser](search, lr)
 
 
-def priors_for(search: Search) -> dict[str, Prior]:
-    """The box where values could leave it, and what the asymmetry section asks for."""
+def priors_for(search: Search, sample_shape: tuple[int, ...]) -> dict[str, Prior]:
+    """The box where values could leave it, smoothness where asked for, and what the asymmetry section asks for."""
     attack, asymmetry = search.attack, search.attack.asymmetry
     priors: dict[str, Prior] = {}
     if attack.box_weight and attack.space not in ("dip", "box"):  # whose values cannot leave it
         priors["box"] = Box(attack.box_weight, *attack.box)
+    if attack.variation_weight:
+        if len(sample_shape) != 3:
+            raise RecollectError(
+                f"attack.variation_weight is for images [channels, height, width], the samples have shape "
+                f"{list(sample_shape)}; leave it out."
+            )
+        priors["variation"] = Variation(attack.variation_weight)
     if asymmetry.weight and attack.group != "trivial":
         _require_group(search, "weight")
         priors["asymmetry"] = Asymmetry(search.group, asymmetry.weight, asymmetry.share)

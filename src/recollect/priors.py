@@ -7,6 +7,7 @@ from typing import Protocol
 
 from jaxtyping import Float
 from torch import Tensor, relu
+from torch.nn.functional import pad
 
 from recollect.core import per_trial
 from recollect.groups import Group
@@ -36,6 +37,26 @@ class Box:
 
     def _outside(self, x: Tensor) -> Tensor:
         return x - x.clamp(self.low, self.high)
+
+
+@dataclass(frozen=True)
+class Variation:
+    """``weight * sum`` of squared differences of neighbouring pixels: photographs are smooth, noise is not."""
+
+    weight: float
+
+    def __call__(self, x: Float[Tensor, "T m c h w"]) -> Float[Tensor, " T"]:
+        return self.weight * squared_differences(x).sum(dim=1)
+
+    def gradient(self, x: Float[Tensor, "T m c h w"]) -> Float[Tensor, "T m c h w"]:
+        down, across = x.diff(dim=3), x.diff(dim=4)
+        towards_before = pad(down, (0, 0, 1, 0)) + pad(across, (1, 0))
+        return 2 * self.weight * (towards_before - pad(down, (0, 0, 0, 1)) - pad(across, (0, 1)))
+
+
+def squared_differences(images: Float[Tensor, "T m c h w"]) -> Float[Tensor, "T m"]:
+    """Of neighbouring pixels, summed over an image."""
+    return images.diff(dim=3).square().sum(dim=(2, 3, 4)) + images.diff(dim=4).square().sum(dim=(2, 3, 4))
 
 
 @dataclass(frozen=True)

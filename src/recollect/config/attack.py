@@ -147,6 +147,8 @@ class AttackConfig(Section):
     dual_floor_weight: float = Field(default=5.0, ge=0, allow_inf_nan=False)
     box_weight: float = Field(default=1.0, ge=0, allow_inf_nan=False)
     """0 switches the prior off, for data that are not images."""
+    variation_weight: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """Of a prior on squared differences of neighbouring pixels, for photographs: 1e-7 to 1e-6 makes them smoother."""
     box: Annotated[tuple[float, float], AfterValidator(_in_order)] = (-1.0, 1.0)
     """Least and largest value of a pixel: [-1, 1] holds images less their mean, [0, 1] images as they are."""
     group: GroupChoice = "model"

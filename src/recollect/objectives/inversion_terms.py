@@ -14,6 +14,7 @@ from torch.nn import functional as F
 
 from recollect.core import per_trial
 from recollect.counter_random import TrialStreams
+from recollect.priors import squared_differences
 from recollect.targets.classifier import ClassifierTarget, Moments
 
 
@@ -69,9 +70,7 @@ def orthogonality(features: Float[Tensor, "T m f"]) -> Float[Tensor, " T"]:
 
 def variation(images: Float[Tensor, "T m c h w"]) -> Float[Tensor, " T"]:
     """Squared differences of neighbouring pixels, summed over an image."""
-    rows = images.diff(dim=3).square().sum(dim=(2, 3, 4))
-    columns = images.diff(dim=4).square().sum(dim=(2, 3, 4))
-    return (rows + columns).mean(dim=1)
+    return squared_differences(images).mean(dim=1)
 
 
 def pixel_range(images: Float[Tensor, "T m c h w"]) -> Float[Tensor, " T"]:
