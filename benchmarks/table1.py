@@ -17,6 +17,7 @@ METHODS = {
     "activation": "activation",
     "kkt": "KKT",
     "kkt_adam": "KKT by Adam",
+    "smooth": "the same, smooth",
     "same_gd": "SAME-GD",
     "dip": "deep image prior",
     "": "KKT, candidates that are images",
