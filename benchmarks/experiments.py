@@ -1,0 +1,160 @@
+"""``python -m benchmarks.experiments --out FOLDER --device cuda --seconds 550``: the runs behind docs/results.md.
+
+Every experiment is a preset with the changes that its row in the documents names. Several run at a time, because one
+does not fill a GPU; where NVIDIA's MPS is running they share it, else they take turns. After ``--seconds`` all are
+interrupted, and the same command goes on with what is left. ``--packed FILE`` keeps what is worth reading: figures,
+settings and pictures, no candidates and no networks. Without names all experiments run, in the order below.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+CIFAR = ("data.name=cifar10", "data.task=vehicles_animals")
+FASTER = ("training.dtype=tf32",)
+SHORT = ("training.lr=0.03", "training.epochs=200000", *FASTER)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    preset: str
+    changes: tuple[str, ...] = ()
+    jobs: int = 1
+    """Members of a series at a time."""
+    precision: str | None = None
+
+
+EXPERIMENTS: dict[str, Experiment] = {
+    "elbaz-table1": Experiment("elbaz-table1", (*FASTER, "data.holdout_count=1600"), jobs=6),
+    "tldr-ablation": Experiment("tldr-ablation", jobs=6),
+    "buzaglo-weight-decay": Experiment("buzaglo-weight-decay", jobs=4),
+    "elbaz-orbitope": Experiment("elbaz-orbitope", FASTER, jobs=3),
+    "elbaz-sizes": Experiment("elbaz-sizes", FASTER, jobs=4),
+    "tldr-fashion-10000": Experiment("tldr-fashion-10000"),
+    "tldr-mnist-60000": Experiment("tldr-mnist-60000"),
+    "tldr-fashion-60000": Experiment("tldr-fashion-60000"),
+    "buzaglo-regression-l2.5": Experiment("buzaglo-regression-l2.5", SHORT, precision="fp16"),
+    "buzaglo-5000": Experiment("buzaglo-5000", ("data.name=cifar10", "training.epochs=2000"), precision="fp16"),
+    "buzaglo-conv-grid": Experiment("buzaglo-conv-grid", ("training.epochs=50000", "training.lr=0.1"), jobs=4),
+    "buzaglo-classes": Experiment("buzaglo-classes", jobs=4, precision="fp16"),
+    "tldr-mnist-1000": Experiment("tldr-mnist-1000"),
+    "tldr-mnist-10000": Experiment("tldr-mnist-10000"),
+    "tldr-fashion-1000": Experiment("tldr-fashion-1000"),
+    "tldr-cifar10-1000": Experiment("tldr-cifar10-1000"),
+    "tldr-cifar10-5000": Experiment("tldr-cifar10-5000"),
+}
+"""What has not been measured yet comes first."""
+
+
+@dataclass(frozen=True)
+class Running:
+    name: str
+    process: subprocess.Popen[bytes]
+    since: float
+
+
+def command(name: str, experiment: Experiment, out: Path, device: str) -> list[str]:
+    """Begins an experiment, or goes on with it."""
+    folder, words = out / name, [sys.executable, "-m", "recollect", "reproduce", "--device", device]
+    if experiment.jobs > 1:
+        words += ["--jobs", str(experiment.jobs)]
+    if (folder / "config.toml").is_file():
+        return [*words, "--resume", str(folder)]
+    words += [experiment.preset, "--out", str(folder)]
+    words += [] if experiment.precision is None else ["--precision", experiment.precision]
+    return [*words, *(word for change in experiment.changes for word in ("--set", change))]
+
+
+def run_all(
+    chosen: Mapping[str, Experiment], out: Path, device: str, slots: int, seconds: float, packed: Path | None
+) -> list[str]:
+    """Names of those that ended well. As many at a time as have ``slots`` members in all; a larger one runs alone."""
+    out.mkdir(parents=True, exist_ok=True)
+    began, running, done = time.monotonic(), list[Running](), [name for name in chosen if _marked(out, name).exists()]
+    waiting = [name for name in chosen if name not in done]
+    while (waiting or running) and time.monotonic() - began < seconds:
+        for one in [one for one in running if one.process.poll() is not None]:
+            running.remove(one)
+            print(
+                f"{one.name}: exit code {one.process.returncode} after {time.monotonic() - one.since:.0f} s", flush=True
+            )
+            if one.process.returncode == 0:
+                _marked(out, one.name).touch()
+                done.append(one.name)
+            _pack(out, packed)
+        while waiting and (not running or _members(chosen, running) + chosen[waiting[0]].jobs <= slots):
+            running.append(_begun(waiting.pop(0), chosen, out, device))
+        time.sleep(0.2)
+    _interrupt(running)
+    _pack(out, packed)
+    return done
+
+
+def _members(chosen: Mapping[str, Experiment], running: Sequence[Running]) -> int:
+    return sum(chosen[one.name].jobs for one in running)
+
+
+def _begun(name: str, chosen: Mapping[str, Experiment], out: Path, device: str) -> Running:
+    words = command(name, chosen[name], out, device)
+    print(f"{name}: {' '.join(words[3:])}", flush=True)
+    with (out / f"{name}.log").open("ab") as log:
+        environment = {"OMP_NUM_THREADS": "1", **os.environ}
+        process = subprocess.Popen(words, stdout=log, stderr=subprocess.STDOUT, env=environment, start_new_session=True)
+    return Running(name, process, time.monotonic())
+
+
+def _interrupt(running: Sequence[Running]) -> None:
+    for one in running:
+        one.process.send_signal(signal.SIGINT)
+    for one in running:
+        print(f"{one.name}: interrupted after {time.monotonic() - one.since:.0f} s", flush=True)
+        try:
+            one.process.wait(timeout=15)
+        except subprocess.TimeoutExpired:
+            one.process.kill()
+
+
+def _marked(out: Path, name: str) -> Path:
+    return out / f"{name}.done"
+
+
+def _pack(out: Path, packed: Path | None) -> None:
+    if packed is None:
+        return
+    kept = [*out.rglob("*.json"), *out.rglob("*.toml"), *out.rglob("figures/generated*.png"), *out.glob("*.log")]
+    unfinished = packed.with_name(packed.name + ".part")
+    with tarfile.open(unfinished, "w:gz") as archive:
+        for path in kept:
+            if path.name != "matches.json":  # large, and summed up in summary.json
+                archive.add(path, path.relative_to(out))
+    unfinished.replace(packed)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help=f"some of {', '.join(EXPERIMENTS)}")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--slots", type=int, default=max(1, os.cpu_count() or 1), help="runs and members at a time")
+    parser.add_argument("--seconds", type=float, default=float("inf"))
+    parser.add_argument("--packed", type=Path)
+    options = parser.parse_args()
+    unknown = [name for name in options.names if name not in EXPERIMENTS]
+    if unknown:
+        parser.error(f"there is no experiment '{unknown[0]}'; choose among {', '.join(EXPERIMENTS)}")
+    chosen = {name: EXPERIMENTS[name] for name in options.names or EXPERIMENTS}
+    done = run_all(chosen, options.out, options.device, options.slots, options.seconds, options.packed)
+    print(f"{len(done)} of {len(chosen)} done: {', '.join(done)}")
+
+
+if __name__ == "__main__":
+    main()
