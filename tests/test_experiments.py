@@ -50,7 +50,7 @@ def test_what_fails_or_takes_too_long_is_left_for_the_next_time(
         "large": Experiment("d", jobs=9),
     }
     started = time.monotonic()
-    assert run_all(chosen, out, "cpu", slots=3, seconds=2.0, packed=tmp_path / "kept.tar.gz") == ["quick"]
+    assert run_all(chosen, out, "cpu", slots=3, seconds=3.0, packed=tmp_path / "kept.tar.gz") == ["quick"]
     assert time.monotonic() - started < 20
     assert (out / "begun").exists()
     said = capsys.readouterr().out
@@ -60,5 +60,5 @@ def test_what_fails_or_takes_too_long_is_left_for_the_next_time(
         assert {"slow.log", "failing.log", "quick.log"} <= set(archive.getnames())
     assert begun == ["slow", "quick", "failing"]  # the large one waits until it is alone
     del chosen["large"], chosen["slow"]
-    assert run_all(chosen, out, "cpu", slots=3, seconds=2.0, packed=None) == ["quick"]
+    assert run_all(chosen, out, "cpu", slots=3, seconds=3.0, packed=None) == ["quick"]
     assert begun[3:] == ["failing"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from pathlib import Path
 
 import pytest
 import torch
@@ -26,13 +27,27 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wide_products, "_FASTER_HERE", True)
 
 
+@pytest.mark.parametrize(("maker", "faster"), [("AuthenticAMD", True), ("GenuineIntel", False)])
+@pytest.mark.parametrize("listed", [True, False])
+def test_the_maker_of_the_processor(
+    maker: str, faster: bool, listed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cpuinfo = tmp_path / "cpuinfo"
+    if listed:
+        cpuinfo.write_text(f"processor : 0\nvendor_id : {maker}\n")
+    monkeypatch.setattr(wide_products, "_CPUINFO", cpuinfo)
+    monkeypatch.setattr("platform.processor", lambda: f"AMD64 Family 25 Model 80 Stepping 0, {maker}")
+    assert wide_products._made_by_amd() is faster
+
+
 @HERE
 @pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("trials", [1, 3])
 @pytest.mark.parametrize("transposed", [(False, False), (True, False), (False, True), (True, True)])
 @pytest.mark.parametrize("shared", [True, False])
-def test_float32_products_in_full_precision(transposed: tuple[bool, bool], shared: bool) -> None:
-    left = draw(3, K, M).mT if transposed[0] else draw(3, M, K)
-    right = draw(3, N, K, seed=1).mT if transposed[1] else draw(3, K, N, seed=1)
+def test_float32_products_in_full_precision(trials: int, transposed: tuple[bool, bool], shared: bool) -> None:
+    left = draw(trials, K, M).mT if transposed[0] else draw(trials, M, K)
+    right = draw(trials, N, K, seed=1).mT if transposed[1] else draw(trials, K, N, seed=1)
     right = right[0] if shared else right
     found, wanted = wide_products._by_onednn(left, right), left.double() @ right.double()
     assert torch.equal(times(left, right), found)

@@ -1,13 +1,16 @@
-"""Products of float32 matrices on processors with AVX-512, by the faster of two libraries.
+"""Products of float32 matrices on AMD's processors with AVX-512, by the faster of two libraries.
 
 PyTorch multiplies by MKL, which leaves half of the registers of AMD's processors unused. oneDNN, which PyTorch brings
-along for convolutions, uses all of them, rounds as little, and takes less than half the time (docs/performance.md).
+along for convolutions, uses all of them, rounds as little, and takes less than half the time. On Intel's processors MKL
+is the faster one (docs/performance.md).
 """
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,10 +18,20 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+_CPUINFO = Path("/proc/cpuinfo")
+
+
+def _made_by_amd() -> bool:
+    """MKL asks for the maker too, not for what a processor can do."""
+    described = _CPUINFO.read_text(errors="replace") if _CPUINFO.is_file() else platform.processor()
+    return "AuthenticAMD" in described
+
+
 _FASTER_HERE = (
     torch.backends.mkldnn.is_available()
     and torch.backends.cpu.get_cpu_capability().startswith("AVX512")
     and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+    and _made_by_amd()
 )
 _LEAST_OPERATIONS = 4_000_000
 """Below this, calling it costs more than it saves: some 20 microseconds."""
@@ -77,6 +90,8 @@ def _by_onednn(left: Tensor, right: Tensor) -> Tensor:
     """An operation of its own, because torch.compile would take a Linear layer's weights for constants."""
     if right.ndim == 2:
         return _linear(left, right)
+    if len(left) == 1:  # without the copy that stacking makes
+        return _linear(left, right[0])
     return torch.stack([_linear(own, other) for own, other in zip(left, right, strict=True)])
 
 
