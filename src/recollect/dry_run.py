@@ -18,6 +18,7 @@ from recollect.given import Given
 from recollect.networks import load_given
 from recollect.outputs import network_outputs, require_outputs
 from recollect.problem import Problem
+from recollect.readable import readable_duration, readable_size
 from recollect.stages.judging import rehearse_match
 from recollect.zoo import build_network, fitted
 
@@ -126,19 +127,3 @@ def describe(config: Config) -> DryRun:
         batches = config.attack.search.trials / len(attack.trials)
         cost = replace(cost, attack_seconds=batches * cost.attack_seconds)
     return DryRun(config, str(device), cost)
-
-
-def readable_size(count: float) -> str:
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if count < 1024 or unit == "GiB":
-            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
-        count /= 1024
-    raise AssertionError
-
-
-def readable_duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from recollect.core import RecollectError
-from recollect.dry_run import readable_duration
+from recollect.readable import readable_duration
 from recollect.runs import RunFolder
 
 LEDGER = "audit_time.json"

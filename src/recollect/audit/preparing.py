@@ -18,7 +18,7 @@ from recollect.check.findings import Findings
 from recollect.config import AttackConfig, Config, updated
 from recollect.core import RecollectError
 from recollect.devices import resolve_devices
-from recollect.dry_run import readable_duration
+from recollect.readable import readable_duration
 from recollect.targets import is_perceptron
 
 _CHECKED_SAMPLES = 500

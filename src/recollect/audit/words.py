@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from recollect.analysis.detection import Roc
 from recollect.audit.judging import CONFIDENCE, AuditJudgement, Finding
-from recollect.dry_run import readable_duration
+from recollect.readable import readable_duration
 
 _NAMES = {
     "kkt": "KKT reconstruction",

@@ -6,8 +6,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from recollect.config import Config, to_toml
-from recollect.dry_run import describe, readable_duration, readable_size
+from recollect.dry_run import describe
 from recollect.estimate import Estimate
+from recollect.readable import readable_duration, readable_size
 from recollect.series.members import members
 
 
