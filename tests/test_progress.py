@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import math
+import re
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
 import torch
+from rich.console import Console
 
 from recollect.progress import Narrator, SearchBar
 from recollect.solve import Snapshot
@@ -36,6 +39,17 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     now = SimpleNamespace(seconds=0.0)
     monkeypatch.setattr("recollect.progress.time", SimpleNamespace(monotonic=lambda: now.seconds))
     return now
+
+
+def test_a_bar_fits_on_a_terminal_of_eighty_columns() -> None:
+    narrator, shown = Narrator(), io.StringIO()
+    narrator.console = Console(file=shown, force_terminal=True, width=80, highlight=False, _environ={"TERM": "xterm"})
+    with narrator.bar("trials", total=500) as advance:
+        advance(500, "best score 0.7215  13 of 20 recovered")
+    drawn = re.sub(r"\x1b\[[^A-Za-z]*[A-Za-z]", "", shown.getvalue()).splitlines()[-1]
+    assert re.search(r"trials ━+ 100% 500 of 500 \S+ best score 0.7215  13 of 20 recovered$", drawn), (
+        "cut off"
+    )
 
 
 def test_where_no_bar_can_move_a_line_a_minute_says_how_long_it_will_take(

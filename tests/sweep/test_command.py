@@ -209,5 +209,5 @@ def test_what_somebody_sees_who_watches(command: Command, tiny: list[str], tmp_p
     assert "best score" in ended.err
     assert "of 4 recovered" in ended.err
     shown = next(line for line in ended.err.splitlines() if "best score" in line)
-    assert re.search(r"100% 5 of 5 \d\d:\d\d best score \S+  \d of 4 recovered$", shown), "a part of it is cut off"
+    assert re.search(r"100%  5 of 5  after \d+ s  best score \S+  \d of 4 recovered$", shown)
     assert list((tmp_path / "run" / "tensorboard").iterdir())

@@ -139,7 +139,7 @@ def test_a_sweep_tells_a_stand_in(
     assert ended.code == 0, ended.err
     told = [values[0] for values, _ in sys.modules[package].calls if values and isinstance(values[0], dict)]
     assert len(told) == 1, "trials that had ended before are told again"
-    assert "100% 4 of 4" in ended.err
+    assert "100%  4 of 4" in ended.err
     assert "of 4 recovered" in ended.err
     monkeypatch.setitem(sys.modules, package, None)
     assert "pip install" in command("sweep", "--resume", run, "--trials", "5").error
