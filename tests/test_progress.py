@@ -47,9 +47,7 @@ def test_a_bar_fits_on_a_terminal_of_eighty_columns() -> None:
     with narrator.bar("trials", total=500) as advance:
         advance(500, "best score 0.7215  13 of 20 recovered")
     drawn = re.sub(r"\x1b\[[^A-Za-z]*[A-Za-z]", "", shown.getvalue()).splitlines()[-1]
-    assert re.search(r"trials ━+ 100% 500 of 500 \S+ best score 0.7215  13 of 20 recovered$", drawn), (
-        "cut off"
-    )
+    assert re.search(r"trials ━+ 100% 500 of 500 \S+ best score 0.7215  13 of 20 recovered$", drawn), "cut off"
 
 
 def test_where_no_bar_can_move_a_line_a_minute_says_how_long_it_will_take(
