@@ -1,4 +1,4 @@
-"""``RECOLLECT_DATA=folder python -m benchmarks.optimisers``: what the search finds by momentum, by Adam, and as images.
+"""``RECOLLECT_DATA=folder python -m benchmarks.optimisers``: what is found by momentum, by Adam, as images, and smooth.
 
 Small networks, trained anew; the same number of candidates, steps and trials for all, settings drawn from ranges that
 suit each. A Markdown row for each as it is known: samples recovered beyond the null, pooled and by single trials.
@@ -11,6 +11,7 @@ import time
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from recollect.analysis import MatchRule, judge
 from recollect.build import build_problem
@@ -46,6 +47,7 @@ SEARCHES: dict[str, dict[str, Any]] = {
     "Adam (0.9, 0.9)": SHORT,
     "the same, row space": SHORT | {"space": "row"},
     "the same, images": SHORT | {"space": "box"},
+    "the same, smooth": SHORT | {"variation_weight": 3e-7},
 }
 
 
@@ -67,18 +69,25 @@ def found(config: Config, changes: dict[str, Any], data: TaskData, holdout: Task
     known = (data.x.float(), data.mean.float(), holdout.x.float(), MatchRule(), "ncc")
     pooled, alone = judge(candidates.flatten(0, 1), *known), [judge(own, *known) for own in candidates]
     assert pooled.null is not None
+    assert pooled.matches.ssim is not None
+    assert pooled.null.ssim is not None
     each = ", ".join(str(int(one.recovered.sum())) for one in alone if one.recovered is not None)
     ncc = f"{float(pooled.matches.ncc.mean()):.2f} ({float(pooled.null.ncc.mean()):.2f})"
+    dssim = f"{_mean_dssim(pooled.matches.ssim):.3f} ({_mean_dssim(pooled.null.ssim):.3f})"
     count = 0 if pooled.recovered is None else int(pooled.recovered.sum())
-    return f"{count} of {len(data.x)} | {each} | {ncc} | {seconds:.0f} s"
+    return f"{count} of {len(data.x)} | {each} | {ncc} | {dssim} | {seconds:.0f} s"
+
+
+def _mean_dssim(similarity: Tensor) -> float:
+    return (1 - float(similarity.mean())) / 2
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--targets", nargs="+", default=list(TARGETS), choices=list(TARGETS))
     chosen = parser.parse_args().targets
-    print("| network | search | recovered, four trials pooled | each | mean NCC (null) | time |")
-    print(f"|{'---|' * 6}")
+    print("| network | search | recovered, four trials pooled | each | mean NCC (null) | mean DSSIM (null) | time |")
+    print(f"|{'---|' * 7}")
     for name in chosen:
         preset, settings = TARGETS[name]
         config = with_settings(load_preset(preset), settings, "benchmark")
