@@ -10,6 +10,7 @@ import torch
 import typer
 
 from recollect import __version__, experiments
+from recollect.audit.running import TERMS
 from recollect.check import check_network
 from recollect.check.show import show_findings
 from recollect.cli_audit import audit
@@ -247,6 +248,11 @@ def match(
     """Judge the candidates of a run again, with other data or another rule."""
     narrator = Narrator(quiet=as_json)
     run = experiments.resume(run_folder, narrator, command_line())
+    if run.folder.has(TERMS):
+        raise RecollectError(
+            f"'{run_folder}' holds an audit, which was judged by rules of its own; audit again for another judgement, "
+            f"or use 'recollect report {run_folder}' to write its page again."
+        )
     config = parse_config(to_toml(run.config), str(run_folder / "config.toml"), overrides or [])
     if config.model_copy(update={"match": run.config.match, "data": run.config.data}) != run.config:
         raise RecollectError(

@@ -124,3 +124,14 @@ def test_few_held_out_samples_promise_less_and_say_so() -> None:
     told = " ".join(interpretation(found, 0))
     assert "9 held-out samples are too few for the rate 0.01 with 2 attacks" in told
     assert "199 would do" in told
+
+
+def test_without_a_leak_nothing_is_promised_of_single_samples() -> None:
+    """One score in three beats both held-out ones: luck does that often, and a rate above 1 would mean nothing."""
+    scores = torch.tensor([0.0, 1.0, 9.0]), torch.tensor([2.0, 3.0])
+    found = judge_audit([evidence(*scores, name) for name in "abcd"], 0.01)
+    assert found.count == 1
+    assert found.rate == 1.0
+    assert not found.beyond_luck
+    assert found.at_least == 0
+    assert not any("At least" in sentence for sentence in measured(found))

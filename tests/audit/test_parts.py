@@ -85,6 +85,14 @@ def test_how_a_network_saw_its_samples_is_found(name: str) -> None:
     assert torch.allclose(seen.wrapped(net, data)(prepared), net(x), atol=1e-5)
 
 
+@pytest.mark.parametrize("name", WORDS)
+def test_candidates_are_judged_as_samples(name: str) -> None:
+    data = samples(6)
+    seen = seen_as(name, data)
+    matched = seen.matched(data)
+    assert torch.allclose(seen.samples(seen.inputs(data.images), data), data.x if name == "centred" else matched.images)
+
+
 def test_where_inputs_lie() -> None:
     data = samples(6)
     boxes = {name: seen_as(name, data).box(data.images) for name in WORDS}

@@ -47,3 +47,12 @@ def test_regression_ranks_multipliers_of_either_sign(command: Command, tiny: lis
     kept = load_file("run/distilled.safetensors")["duals"]
     assert bool((kept < 0).any())
     assert torch.equal(kept.abs(), kept.abs().sort(descending=True).values)
+
+
+def test_pooled_trials_of_a_sweep_are_named_by_their_numbers(command: Command, tiny: list[str]) -> None:
+    options = ["--preset", "demo", *tiny, "--trials", "6", "--batch", "3", "--set", "sweep.keep=2"]
+    assert command("sweep", *options, "--out", "run").code == 0
+    kept = load_file("run/candidates.safetensors")["trial"].tolist()
+    assert kept != [0, 1]
+    rows = json.loads(Path("run/matches.json").read_text())["samples"]
+    assert {row["candidate"][0] for row in rows if row["candidate"] is not None} <= set(kept)

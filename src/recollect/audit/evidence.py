@@ -18,7 +18,7 @@ from recollect.analysis import MatchRule, candidate_pool, match
 from recollect.config import Config
 from recollect.data import TaskData
 from recollect.runs import RunFolder
-from recollect.stages.judging import judge_run
+from recollect.stages.judging import Restored, judge_run
 from recollect.stages.run import Run
 from recollect.symmetries import chosen_group
 
@@ -47,12 +47,15 @@ def attack_folders(run: Run) -> dict[str, str]:
     return found
 
 
-def gather(run: Run, net: nn.Module, data: TaskData, heldout: TaskData) -> list[Evidence]:
-    """Match every attack's candidates; ``matches.json`` and the pairs for the report are written on the way."""
+def gather(run: Run, net: nn.Module, data: TaskData, heldout: TaskData, restored: Restored) -> list[Evidence]:
+    """Match every attack's candidates; ``matches.json`` and the pairs for the report are written on the way.
+
+    Candidates are what the network sees, ``restored`` makes samples of them.
+    """
     found = []
     for name, place in attack_folders(run).items():
         folder = run.folder.subfolder(place)
-        judge_run(folder, run.config, net, data, heldout, run.device)
+        judge_run(folder, run.config, net, data, heldout, run.device, restored)
         rows = folder.read_json("matches.json")["samples"]
         saved = folder.read_tensors("candidates.safetensors", ["candidates"])["candidates"]
         summary = folder.read_json("summary.json")
@@ -64,7 +67,7 @@ def gather(run: Run, net: nn.Module, data: TaskData, heldout: TaskData) -> list[
                 seconds=float(summary.get("seconds") or 0.0),
                 candidates=saved.shape[0] * saved.shape[1],
                 members=torch.tensor([row["ncc"] for row in rows], dtype=torch.float64),
-                null=_null(run.config, net, saved.flatten(0, 1), heldout, run.device),
+                null=_null(run.config, net, restored(saved.flatten(0, 1)), heldout, run.device),
                 places=tuple(row["candidate"] for row in rows),
             )
         )

@@ -55,7 +55,7 @@ class AuditJudgement:
     findings: tuple[Finding, ...]
     asked_rate: float
     rate: float
-    """What can be promised with so many held-out samples; the asked rate, or more."""
+    """What can be promised with so many held-out samples; the asked rate, or more, up to 1, which promises nothing."""
     recovered: Bool[Tensor, " n"]
     p_values: Float[Tensor, " n"]
     """The smallest over attacks, each multiplied by what the correction costs it."""
@@ -63,7 +63,7 @@ class AuditJudgement:
     null_recovered: int
     luck: float
     at_least: int
-    """Training samples that pass for another reason than luck, at least, with ``CONFIDENCE``."""
+    """Training samples that pass for another reason than luck, at least, with ``CONFIDENCE``; 0 without a leak."""
     roc: Roc
 
     @property
@@ -117,15 +117,17 @@ def judge_audit(evidence: Sequence[Evidence], rate: float) -> AuditJudgement:
     recovered = torch.stack([finding.recovered for finding in findings]).any(dim=0)
     passed = torch.stack([finding.evidence.null > finding.threshold.value for finding in findings]).any(dim=0)
     promised = sum(finding.threshold.false_positive_rate for finding in findings)
+    luck = min(1.0, attacks * min(finding.luck for finding in findings))
+    least = max(finding.least((1 - CONFIDENCE) / attacks) for finding in findings)
     return AuditJudgement(
         findings=findings,
         asked_rate=rate,
-        rate=max(rate, promised),
+        rate=min(1.0, max(rate, promised)),
         recovered=recovered,
         p_values=table.amin(dim=0).clamp(max=1.0),
         best=table.argmin(dim=0),
         null_recovered=int(passed.sum()),
-        luck=min(1.0, attacks * min(finding.luck for finding in findings)),
-        at_least=max(finding.least((1 - CONFIDENCE) / attacks) for finding in findings),
+        luck=luck,
+        at_least=least if luck <= BEYOND_LUCK else 0,
         roc=roc(evidence[0].members, evidence[0].null, CONFIDENCE),
     )

@@ -1,8 +1,8 @@
 """How a network saw its samples: with the mean image removed, as they are, or scaled. Declared, or measured.
 
-Matching is blind to a shift and a scale of each image (and channel), so all but the removal of the mean image is one
-to it. It is not where every value has a scale of its own, as those of standardised vectors have: these are matched as
-they were seen. What the network says of a sample, and so the check of assumptions, depends on every bit of it.
+The NCC is blind to a shift and a scale of each image (and channel), SSIM and pictures are not: candidates for images
+are brought back to what the file holds. Standardised vectors, of which every value has a scale of its own, are matched
+as they were seen. What the network says of a sample, and so the check of assumptions, depends on every bit of it.
 """
 
 from __future__ import annotations
@@ -42,6 +42,12 @@ class Seen:
             return samples
         inputs = self.inputs(samples.images)
         return replace(samples, x=inputs, images=inputs, mean=torch.zeros_like(samples.mean), own_mean=None)
+
+    def samples(self, candidates: Float[Tensor, "k ..."], data: TaskData) -> Float[Tensor, "k ..."]:
+        """Candidates, which are inputs, as samples that are matched: what ``inputs`` made of them is undone."""
+        if self.name in ("centred", "raw") or self._scales_values(data):
+            return candidates
+        return (candidates - self.shift.to(candidates)) / self.scale.to(candidates)
 
     def wrapped(self, net: nn.Module, samples: TaskData) -> nn.Module:
         """The network as it answers to samples that are matched."""

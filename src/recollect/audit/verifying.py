@@ -53,7 +53,8 @@ def judge(run: Run, terms: Agreed, ledger: Ledger) -> None:
     run.narrator.say(f"Matching candidates with {len(data.x)} training and {len(heldout.x)} held-out samples")
     net, _ = run.network()
     seen = seen_as(terms.seen, data)
-    evidence = gather(run, seen.wrapped(net, data), seen.matched(data), seen.matched(heldout))
+    known, unknown = seen.matched(data), seen.matched(heldout)
+    evidence = gather(run, seen.wrapped(net, data), known, unknown, lambda found: seen.samples(found, data))
     judgement = judge_audit(evidence, terms.rate)
     found = record(judgement, data, _circumstances(run, terms, ledger, copies))
     for finding in judgement.findings:

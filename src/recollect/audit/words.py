@@ -53,11 +53,14 @@ def measured(judgement: AuditJudgement) -> list[str]:
     n, k, curve = len(judgement.recovered), judgement.null_count, judgement.roc
     first = judgement.findings[0].evidence
     names = ", ".join(title(finding.evidence.method) for finding in judgement.findings)
+    bound = (
+        f"At least {judgement.at_least} training samples pass for another reason than luck (with {CONFIDENCE:.0%} "
+        "confidence, from the ranks of all scores)."
+    )
     return [
         f"{judgement.count} of {n} training samples and {judgement.null_recovered} of {k} held-out samples score above "
         f"the threshold of at least one of {len(judgement.findings)} attacks ({names}).",
-        f"At least {judgement.at_least} training samples pass for another reason than luck (with {CONFIDENCE:.0%} "
-        "confidence, from the ranks of all scores).",
+        *([bound] if judgement.beyond_luck else []),
         f"The probability that luck alone lets as many pass is at most {judgement.luck:.2g}.",
         f"Scores of {title(first.method)} tell training from held-out samples with AUC {curve.auc:.3f}"
         f"{_delong(curve)}; {curve.true_positive_at(0.01):.1%} of "

@@ -82,7 +82,7 @@ def _facts(record: Mapping[str, Any]) -> list[tuple[str, str]]:
     count = "training samples that pass" if record.get("leak") is False else "training samples recovered"
     facts = [
         (count, _of(record.get("recovered"), record.get("reference_count"))),
-        (level, whole(record.get("at_least"))),
+        (level, NOTHING if record.get("leak") is False else whole(record.get("at_least"))),
         ("held-out samples that pass too", _of(record.get("null_recovered"), record.get("null_count"))),
         ("false-positive rate", _percent(record.get("false_positive_rate"))),
     ]
@@ -157,4 +157,4 @@ def _of(part: object, total: object) -> str:
 
 def _percent(value: object) -> str:
     found = number(value)
-    return NOTHING if found is None else f"{found:.3g}" if found > 1 else f"{found:.3%}".replace(".000%", "%")
+    return NOTHING if found is None else f"{found:.3%}".replace(".000%", "%")

@@ -30,6 +30,8 @@ from recollect.stages.run import Run
 from recollect.stages.verdict import verdict
 from recollect.symmetries import chosen_group
 
+Restored = Callable[[Tensor], Tensor]
+
 
 def match_stage(run: Run) -> None:
     """Judge the attack and every baseline; without reference data, rank what the attack found."""
@@ -93,17 +95,21 @@ def judge_run(
     data: TaskData,
     heldout: TaskData | None,
     device: torch.device,
+    restored: Restored = lambda candidates: candidates,
 ) -> None:
+    """Match what a folder holds and write what comes of it; ``restored`` makes samples of inputs that are none."""
     each_trial = config.match.each_trial and config.sweep is None  # trials of sweeps are matched one by one anyway
     saved = folder.read_tensors("candidates.safetensors", ["candidates", *(["diverged"] if each_trial else [])])
-    candidates = saved["candidates"]
+    candidates = restored(saved["candidates"])
     if candidates.shape[2:] != data.x.shape[1:]:
         raise RecollectError(
             f"candidates in '{folder.path}' have shape {list(candidates.shape[2:])}, the reference data "
             f"{list(data.x.shape[1:])}; give the data this network was trained on."
         )
     pool = candidates.flatten(0, 1)
-    places = torch.cartesian_prod(*map(torch.arange, candidates.shape[:2]))
+    # A sweep's file holds some of its trials, and says which.
+    trials = saved.get("trial", torch.arange(len(candidates)))
+    places = torch.cartesian_prod(trials, torch.arange(candidates.shape[1]))
     if config.match.score == "distance":
         kept = _distil(folder, config)
         # What is not finite is matched with nothing: so it is where every multiplier is too small.
