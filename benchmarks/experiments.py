@@ -1,9 +1,10 @@
 """``python -m benchmarks.experiments --out FOLDER --device cuda --seconds 550``: the runs behind docs/results.md.
 
-Every experiment is a preset with the changes that its row in the documents names. Several run at a time, because one
-does not fill a GPU; where NVIDIA's MPS is running they share it, else they take turns. After ``--seconds`` all are
-interrupted, and the same command goes on with what is left. ``--packed FILE`` keeps what is worth reading: figures,
-settings and pictures, no candidates and no networks. Without names all experiments run, in the order below.
+Every experiment is a preset, or an attack on the network of another experiment, with the changes that its row in the
+documents names. Several run at a time, because one does not fill a GPU; where NVIDIA's MPS is running they share it,
+else they take turns. After ``--seconds`` all are interrupted, and the same command goes on with what is left.
+``--packed FILE`` keeps what is worth reading: figures, settings and pictures, no candidates and no networks. Without
+names all experiments run, in the order below.
 """
 
 from __future__ import annotations
@@ -22,15 +23,33 @@ from pathlib import Path
 CIFAR = ("data.name=cifar10", "data.task=vehicles_animals")
 FASTER = ("training.dtype=tf32",)
 SHORT = ("training.lr=0.03", "training.epochs=200000", *FASTER)
+BRIEF = ("training.epochs=100000", *FASTER)
+FIRST = ("match.score=ssim", "attack.schedule=cosine", "attack.layer_weights=[1,0,0]", "attack.candidates=1000")
+ROW = (*FIRST, "attack.space=row")
+MOMENTUM = "attack.optimiser=momentum"
+EIGHT = ("attack.search={trials=8}", "attack.steps=10000", MOMENTUM)
+SWEEP = ("--sampler", "random", "--trials", "32", "--batch", "16")
+BINARY = ("--data", "cifar10", "--task", "vehicles_animals", "--n", "500")
+CLASSES = ("--data", "cifar10", "--task", "classes", "--n", "500")
 
 
 @dataclass(frozen=True)
 class Experiment:
-    preset: str
+    preset: str | None = None
     changes: tuple[str, ...] = ()
     jobs: int = 1
     """Members of a series at a time."""
     precision: str | None = None
+    command: str = "reproduce"
+    network: str | None = None
+    """The experiment whose network is attacked; begun only when that has ended."""
+    options: tuple[str, ...] = ()
+
+
+def _attack(
+    network: str, changes: tuple[str, ...], precision: str, command: str = "attack", options: tuple[str, ...] = BINARY
+) -> Experiment:
+    return Experiment(None, changes, 1, precision, command, network, options)
 
 
 EXPERIMENTS: dict[str, Experiment] = {
@@ -51,6 +70,15 @@ EXPERIMENTS: dict[str, Experiment] = {
     "tldr-fashion-1000": Experiment("tldr-fashion-1000"),
     "tldr-cifar10-1000": Experiment("tldr-cifar10-1000"),
     "tldr-cifar10-5000": Experiment("tldr-cifar10-5000"),
+    "haim": Experiment("haim-cifar10", BRIEF, command="train"),
+    "multiclass": Experiment("buzaglo-multiclass", BRIEF, command="train"),
+    "haim-sweep": _attack("haim", (*ROW, "attack.steps=10000"), "fp16", "sweep", (*BINARY, *SWEEP)),
+    "multiclass-sweep": _attack("multiclass", (*ROW, "attack.steps=10000"), "fp16", "sweep", (*CLASSES, *SWEEP)),
+    "haim-fp64": _attack("haim", (*FIRST, *EIGHT), "fp64"),
+    "haim-tf32": _attack("haim", (*FIRST, *EIGHT), "tf32"),
+    "haim-fp16": _attack("haim", (*FIRST, *EIGHT), "fp16"),
+    "haim-fp16-row": _attack("haim", (*ROW, *EIGHT), "fp16"),
+    "haim-hundred": _attack("haim", (*ROW, "attack.search={trials=100}", "attack.steps=50000", MOMENTUM), "fp16"),
 }
 """What has not been measured yet comes first."""
 
@@ -64,12 +92,16 @@ class Running:
 
 def command(name: str, experiment: Experiment, out: Path, device: str) -> list[str]:
     """Begins an experiment, or goes on with it."""
-    folder, words = out / name, [sys.executable, "-m", "recollect", "reproduce", "--device", device]
+    folder, words = out / name, [sys.executable, "-m", "recollect", experiment.command, "--device", device]
     if experiment.jobs > 1:
         words += ["--jobs", str(experiment.jobs)]
     if (folder / "config.toml").is_file():
         return [*words, "--resume", str(folder)]
-    words += [experiment.preset, "--out", str(folder)]
+    if experiment.network is not None:
+        words.append(str(out / experiment.network))
+    if experiment.preset is not None:
+        words += [experiment.preset] if experiment.command == "reproduce" else ["--preset", experiment.preset]
+    words += ["--out", str(folder), *experiment.options]
     words += [] if experiment.precision is None else ["--precision", experiment.precision]
     return [*words, *(word for change in experiment.changes for word in ("--set", change))]
 
@@ -91,12 +123,23 @@ def run_all(
                 _marked(out, one.name).touch()
                 done.append(one.name)
             _pack(out, packed)
-        while waiting and (not running or _members(chosen, running) + chosen[waiting[0]].jobs <= slots):
-            running.append(_begun(waiting.pop(0), chosen, out, device))
+        while (name := _next(waiting, chosen, out)) and (
+            not running or _members(chosen, running) + chosen[name].jobs <= slots
+        ):
+            waiting.remove(name)
+            running.append(_begun(name, chosen, out, device))
+        if not running:
+            break
         time.sleep(0.2)
     _interrupt(running)
     _pack(out, packed)
     return done
+
+
+def _next(waiting: Sequence[str], chosen: Mapping[str, Experiment], out: Path) -> str | None:
+    """The first whose network is there."""
+    networks = {name: chosen[name].network for name in waiting}
+    return next((name for name, own in networks.items() if own is None or _marked(out, own).exists()), None)
 
 
 def _members(chosen: Mapping[str, Experiment], running: Sequence[Running]) -> int:

@@ -23,7 +23,8 @@ SCRIPTS = {
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_experiment_is_a_run_that_can_be_described(name: str, tmp_path: Path) -> None:
     chosen = EXPERIMENTS[name]
-    assert bool(load_preset(chosen.preset, chosen.changes).series) == (chosen.jobs > 1)
+    if chosen.preset is not None:
+        assert bool(load_preset(chosen.preset, chosen.changes).series) == (chosen.jobs > 1)
     begins = command(name, chosen, tmp_path, "cpu")
     assert begins[begins.index("--out") + 1] == str(tmp_path / name)
     (tmp_path / name).mkdir()
@@ -48,6 +49,7 @@ def test_what_fails_or_takes_too_long_is_left_for_the_next_time(
         "quick": Experiment("b"),
         "failing": Experiment("c"),
         "large": Experiment("d", jobs=9),
+        "attack": Experiment(network="failing"),
     }
     started = time.monotonic()
     assert run_all(chosen, out, "cpu", slots=3, seconds=3.0, packed=tmp_path / "kept.tar.gz") == ["quick"]
@@ -61,4 +63,16 @@ def test_what_fails_or_takes_too_long_is_left_for_the_next_time(
     assert begun == ["slow", "quick", "failing"]  # the large one waits until it is alone
     del chosen["large"], chosen["slow"]
     assert run_all(chosen, out, "cpu", slots=3, seconds=3.0, packed=None) == ["quick"]
-    assert begun[3:] == ["failing"]
+    assert begun[3:] == ["failing"]  # and what would attack its network does not begin
+
+
+@pytest.mark.parametrize("name", [name for name, chosen in EXPERIMENTS.items() if chosen.network is not None])
+def test_networks_are_trained_before_they_are_attacked(name: str, tmp_path: Path) -> None:
+    chosen = EXPERIMENTS[name]
+    assert chosen.network is not None
+    assert EXPERIMENTS[chosen.network].command == "train"
+    assert list(EXPERIMENTS).index(chosen.network) < list(EXPERIMENTS).index(name)
+    words = command(name, chosen, tmp_path, "cpu")
+    place = words.index(str(tmp_path / chosen.network))
+    assert words[place - 3] == chosen.command
+    assert tuple(words[place + 3 : place + 3 + len(chosen.options)]) == chosen.options

@@ -166,6 +166,14 @@ def test_refusals(labels, task, n, said):
     assert said in str(caught.value)
 
 
+def test_it_is_said_which_setting_asks_for_too_many():
+    few = source_of([0, 1, 1])
+    with pytest.raises(RecollectError, match=r"ask for at most 2 in all \(data\.n\)"):
+        training_set(few, "odd_even", 4)
+    with pytest.raises(RecollectError, match=r"ask for at most 2 in all \(data\.holdout_count\)"):
+        heldout_set(few, "odd_even", 4, torch.zeros(few.images.shape[1:]))
+
+
 def test_classes_are_counted_and_belong_to_their_task():
     with pytest.raises(RecollectError, match="4 of the 3 labels in 'mine' were asked for; ask for 2 to 3"):
         training_set(source_of([0, 1, 2]), "classes", None, classes=4)

@@ -116,7 +116,7 @@ def training_set(source: LabelledImages, task: str, n: int | None, classes: int 
         raise RecollectError(
             f"classes = {classes} goes with the task 'classes', got the task {task!r}; leave classes out"
         )
-    y, indices = _balanced(source, task, n, labels)
+    y, indices = _balanced(source, task, n, labels, "data.n")
     images = source.images[indices]
     return _centred(images, y, indices, images.mean(dim=0, dtype=torch.float64).to(images.dtype), labels)
 
@@ -142,7 +142,7 @@ def heldout_set(
             f"the task {task!r} came {'without' if labels is None else 'with'} the labels of the training set; give "
             "those of training_set(...), which has them for the task 'classes' alone"
         )
-    y, indices = _balanced(source, task, count, labels)
+    y, indices = _balanced(source, task, count, labels, "data.holdout_count")
     return _centred(source.images[indices], y, indices, mean.to(source.images), labels)
 
 
@@ -165,7 +165,7 @@ def _distinct(source: LabelledImages, classes: int | None) -> tuple[int, ...]:
 
 
 def _balanced(
-    source: LabelledImages, task: str, n: int | None, labels: Sequence[int] | None
+    source: LabelledImages, task: str, n: int | None, labels: Sequence[int] | None, setting: str
 ) -> tuple[Int[Tensor, " n"], Int[Tensor, " n"]]:
     y = _BINARY[task](source.labels) if labels is None else _places(source.labels, labels)
     names = {-1: "-1", 1: "+1"} if labels is None else {place: str(label) for place, label in enumerate(labels)}
@@ -173,14 +173,16 @@ def _balanced(
     if n is not None and (n < count or n % count):
         nearest = max(1, round(n / count)) * count
         raise RecollectError(
-            f"n = {n} samples cannot be split into {count} equal classes; the nearest number that can is {nearest}"
+            f"{setting} = {n} samples cannot be split into {count} equal classes; the nearest number that can is "
+            f"{nearest}"
         )
     wanted = 1 if n is None else n // count
     positions = {kind: (y == kind).nonzero().flatten() for kind in names}
     scarce = min(positions, key=lambda kind: len(positions[kind]))
     smallest = len(positions[scarce])
     if smallest < wanted:
-        advice = f"ask for at most {count * smallest} in all" if smallest else "choose another task or other data"
+        most = f"ask for at most {count * smallest} in all ({setting})"
+        advice = most if smallest else "choose another task or other data"
         raise RecollectError(
             f"task {task!r} needs {wanted} samples of each class, but {source.name!r} has only {smallest} labelled "
             f"{names[scarce]}; {advice}"
