@@ -18,6 +18,7 @@ METHODS = {
     "kkt": "KKT",
     "kkt_adam": "KKT by Adam",
     "smooth": "the same, smooth",
+    "unfolded": "KKT by Adam inside the average",
     "same_gd": "SAME-GD",
     "dip": "deep image prior",
     "": "KKT, candidates that are images",

@@ -13,7 +13,7 @@ import pytest
 from recollect.presets import load_preset
 from recollect.series.members import members
 
-METHODS = {"activation", "kkt", "kkt_adam", "smooth", "same_gd", "dip"}
+METHODS = {"activation", "kkt", "kkt_adam", "smooth", "unfolded", "same_gd", "dip"}
 
 
 @pytest.mark.parametrize(("name", "count"), [("elbaz-table1", 6), ("elbaz-sizes", 20), ("elbaz-orbitope", 3)])

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from recollect.candidates import Boxed, DeepImagePrior, Pixels, RowSpace, signal_basis
+from recollect.candidates import Boxed, DeepImagePrior, Pixels, RowSpace, invariant_basis, signal_basis
 from recollect.config import AttackConfig
 from recollect.core import Candidates, Optimiser, RecollectError, Target, TrialRng
 from recollect.given import NOTHING, Given
@@ -18,7 +18,7 @@ from recollect.optimisers import Adam, Momentum, SameGD
 from recollect.priors import Asymmetry, Box, Prior, Variation
 from recollect.sharing import sum_across
 from recollect.symmetries import chosen_group
-from recollect.targets import is_perceptron
+from recollect.targets import MLPTarget, SymmetrisedTarget, inside, is_perceptron
 from recollect.zoo.symmetrised import Symmetrised
 
 Settings = dict[str, Tensor]
@@ -105,11 +105,19 @@ def _boxed(search: Search, target: Target) -> tuple[Candidates, Target]:
 
 def row_basis(target: Target, max_rank: int) -> Float[Tensor, "d r"]:
     """The directions that a search in the row space moves along; their number suits matrix products on GPUs."""
-    if not is_perceptron(target):
+    inner, _ = inside(target)
+    if not is_perceptron(inner):
         raise RecollectError(
             "the row space is that of an MLP's first layer, this network is no plain MLP; use --set attack.space=full."
         )
-    return signal_basis(target.first_weight, max_rank, multiple=8)
+    if not isinstance(target, SymmetrisedTarget):
+        return signal_basis(inner.first_weight, max_rank, multiple=8)
+    if not target.group.whole:
+        raise RecollectError(
+            f"elements drawn at random from '{target.group.name}' move what they are given out of any row space; use "
+            "--set attack.space=full."
+        )
+    return invariant_basis(inner.first_weight, target.group, max_rank, multiple=8)
 
 
 def _row_space(search: Search, target: Target) -> tuple[Candidates, Target]:
@@ -117,7 +125,7 @@ def _row_space(search: Search, target: Target) -> tuple[Candidates, Target]:
     attack, scale = search.attack, search.settings["init_scale"]
     known = search.given.basis
     basis = row_basis(target, attack.max_rank) if known is None else known.to(search.rng.device)
-    assert is_perceptron(target)
+    assert isinstance(target, MLPTarget | SymmetrisedTarget)
     shape = target.sample_shape
     share = 1.0 if attack.variation_weight else attack.exposed_share  # only the box spares most candidates
     candidates = RowSpace(attack.candidates, shape, scale, basis, share, search.half)

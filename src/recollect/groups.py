@@ -113,6 +113,12 @@ class Group:
         moved = self.orbit(x).flatten(-len(self.sample_shape))
         return (moved - flat).norm(dim=-1) <= tolerance * flat.norm(dim=-1)
 
+    def within(self, basis: Float[Tensor, "d r"]) -> Group:
+        """How the elements act on coefficients of an orthonormal basis whose span they leave: ``V^T g V``."""
+        moved = self.orbit(basis.T.unflatten(1, self.sample_shape)).flatten(2)
+        matrices = torch.einsum("di,jgd->gij", basis, moved)
+        return Group(self.name, (basis.shape[1],), matrices, matrices.mT, self.whole)
+
     def products(self) -> Int[Tensor, "g g"]:
         """``products[a, b]`` is the element that acts as b followed by a."""
         return _products(self.actions, self.name)

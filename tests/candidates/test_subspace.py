@@ -9,11 +9,13 @@ import torch
 from torch import nn
 
 from recollect.build import build_problem
-from recollect.candidates import signal_basis
+from recollect.candidates import invariant_basis, signal_basis
 from recollect.config import AttackConfig, TrialSettings
 from recollect.core import RecollectError
 from recollect.problem import gradient, initial_state, losses
 from recollect.solve import solve
+from recollect.symmetries import named_group
+from recollect.zoo import Symmetrised
 
 CPU = torch.device("cpu")
 SHAPE = (1, 6, 6)
@@ -71,6 +73,50 @@ def test_the_search_in_the_row_space_is_the_search_in_full_dimension_from_the_sa
     assert torch.allclose(row.candidates.decode(found.variables), whole.variables["x"], rtol=1e-6, atol=1e-7)
     assert torch.allclose(found.variables["duals"], whole.variables["duals"], rtol=1e-6, atol=1e-7)
     assert not torch.allclose(inside, whole.variables["x"], atol=1e-3)
+
+
+@pytest.mark.parametrize(("group", "rank"), [("flip", 2), ("klein4", 4), ("d4", 8)])
+def test_the_row_space_of_an_average_is_that_of_its_first_layer_moved_by_every_element(group: str, rank: int) -> None:
+    """One direction of the weights is as many as the group makes of it; the group acts on their coefficients."""
+    weight, acting = low_rank_network(1, noise=0.0)[1].weight.detach(), named_group(group, SHAPE)
+    basis = invariant_basis(weight, acting, max_rank=20)
+    assert basis.shape == (36, rank)
+    inside = acting.within(basis)
+    coefficients = torch.randn(5, rank, dtype=torch.float64)
+    moved = acting.orbit((coefficients @ basis.T).unflatten(1, SHAPE)).flatten(2)
+    assert torch.allclose(inside.orbit(coefficients) @ basis.T, moved, atol=1e-12)
+    assert torch.equal(inside.products(), acting.products())
+    assert torch.allclose(inside.pull_back(inside.orbit(coefficients)), acting.size * coefficients, atol=1e-12)
+
+
+@pytest.mark.parametrize("most", range(1, 9))
+def test_what_belongs_to_directions_that_are_cut_apart_is_added(most: int) -> None:
+    """Rotations mix some directions of the same strength: none of them is left alone."""
+    weight, acting = low_rank_network(1, noise=0.0)[1].weight.detach(), named_group("d4", SHAPE)
+    basis = invariant_basis(weight, acting, most)
+    assert most <= basis.shape[1] <= most + 1
+    actions = acting.within(basis).actions
+    assert torch.allclose(actions @ actions.mT, torch.eye(basis.shape[1], dtype=torch.float64), atol=1e-9)
+
+
+@pytest.mark.parametrize(("group", "rank"), [("flip", 4), ("d4", 2)])
+def test_an_average_is_searched_in_its_row_space_as_in_full_dimension(group: str, rank: int) -> None:
+    net = Symmetrised(low_rank_network(rank, noise=0.0), named_group(group, SHAPE))
+    full, row = (problem(net, space, box_weight=0.0) for space in ("full", "row"))
+    start = initial_state(full)
+    inside = row.candidates.decode(initial_state(row).variables)
+    whole = solve(full, state=replace(start, variables=start.variables | {"x": inside}))
+    found = solve(row)
+    assert row.target.sample_shape == (rank * named_group(group, SHAPE).size,)
+    assert torch.allclose(row.candidates.decode(found.variables), whole.variables["x"], rtol=1e-6, atol=1e-7)
+    assert torch.allclose(found.variables["duals"], whole.variables["duals"], rtol=1e-6, atol=1e-7)
+    assert not torch.allclose(inside, whole.variables["x"], atol=1e-3)
+
+
+def test_elements_drawn_at_random_leave_no_row_space() -> None:
+    net = Symmetrised(low_rank_network(2, noise=0.0), named_group("permutations:8", (6, 6)))
+    with pytest.raises(RecollectError, match=r"drawn at random from 'permutations:8'.*attack\.space=full"):
+        build_problem(net, (6, 6), AttackConfig(space="row", candidates=4), seed=0, device=CPU)
 
 
 @pytest.mark.parametrize("share", [1.0, 0.5])

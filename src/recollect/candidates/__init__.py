@@ -5,7 +5,7 @@ from recollect.candidates.conditioning import Conditions
 from recollect.candidates.deep_image_prior import DeepImagePrior
 from recollect.candidates.generator import Generated, Generator
 from recollect.candidates.pixels import Pixels
-from recollect.candidates.subspace import RowSpace, signal_basis
+from recollect.candidates.subspace import RowSpace, invariant_basis, signal_basis
 
 __all__ = [
     "Boxed",
@@ -15,5 +15,6 @@ __all__ = [
     "Generator",
     "Pixels",
     "RowSpace",
+    "invariant_basis",
     "signal_basis",
 ]

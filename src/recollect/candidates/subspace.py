@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from recollect.core import TrialRng, Variables, per_trial
+from recollect.groups import Group
 from recollect.products import matrix, product, rows
 
 
@@ -102,6 +103,26 @@ def signal_basis(weight: Float[Tensor, "h d"], max_rank: int, multiple: int = 1)
     above = int((values > noise).sum())
     rank = min(-(-max(above, 1) // multiple) * multiple, max_rank)
     return torch.linalg.qr(directions[:, :rank]).Q.to(weight)
+
+
+def invariant_basis(
+    weight: Float[Tensor, "h d"], group: Group, max_rank: int, multiple: int = 1
+) -> Float[Tensor, "d r"]:
+    """The same for a network averaged over a group, whose first layer sees a sample moved by every element.
+
+    All of ``W g`` together have a row space that the group moves into itself. Where directions of equal strength are
+    cut apart, what belongs to them is added again, so a few directions more than ``max_rank`` may come back.
+    """
+    basis = signal_basis(
+        group.orbit(weight.unflatten(1, group.sample_shape)).flatten(2).flatten(0, 1), max_rank, multiple
+    )
+    moved = group.orbit(basis.T.unflatten(1, group.sample_shape)).flatten(2).flatten(0, 1)
+    outside = moved - moved @ basis @ basis.T
+    if float(outside.square().sum(dim=1).max()) < 1e-6:
+        return basis
+    values, directions = _singular(outside.double())
+    further = directions[:, values > 1e-3 * values[0]]
+    return torch.linalg.qr(torch.cat([basis.double(), further], dim=1)).Q.to(weight)
 
 
 def _singular(weight: Float[Tensor, "h d"]) -> tuple[Float[Tensor, " k"], Float[Tensor, "d k"]]:

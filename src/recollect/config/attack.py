@@ -126,7 +126,8 @@ class AttackConfig(Section):
     compile: Literal["auto", "on", "off"] = "auto"
     """torch.compile fuses what lies between matrix products; ``auto`` does so where a run is long enough to repay."""
     space: Literal["full", "row", "dip", "box"] = "full"
-    """``row``: search the row space of an MLP's first layer, at most ``max_rank`` directions above the noise.
+    """``row``: search the row space of the first layer of an MLP, or of an average of one over a group, at most
+    ``max_rank`` directions above the noise.
     ``box``: candidates plus the mean of the training set, which must be named, stay within [0, 1], as images do.
     ``dip``: candidates are what a convolutional network makes of noise, its weights are searched (deep image prior)."""
     max_rank: int = Field(default=512, ge=1)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from recollect.core import Pullback, Pulled, Target
 from recollect.groups import Group
+from recollect.targets.mlp import MLPTarget
 
 
 class SymmetrisedTarget:
@@ -22,6 +23,11 @@ class SymmetrisedTarget:
     def __init__(self, inner: Target, group: Group) -> None:
         self.inner = inner
         self.group = group.to(next(iter(inner.params.values())))
+
+    def in_subspace(self, basis: Float[Tensor, "d r"]) -> SymmetrisedTarget:
+        """The same network on coefficients of a basis whose span the group moves into itself; of an average of MLPs."""
+        assert isinstance(self.inner, MLPTarget)
+        return SymmetrisedTarget(self.inner.in_subspace(basis), self.group.within(basis))
 
     @property
     def params(self) -> Mapping[str, Tensor]:
