@@ -96,7 +96,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             reference, run = Path(folder, "whole"), Path(folder, "killed")
             seconds = whole(words, reference)
-            seen = killed(words, run, asked.kills, random.Random(asked.seed), 3 * seconds / asked.kills)
+            seen = killed(words, run, asked.kills, random.Random(asked.seed), 2 * seconds / asked.kills)
             result = {
                 "sampler": sampler,
                 "pruning": pruning,

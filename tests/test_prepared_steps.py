@@ -73,6 +73,8 @@ CASES = {
     "any module": Case(perceptron, MOMENTUM | {"target": "module"}),
     "activation maximisation": Case(perceptron, MOMENTUM | {"method": "activation"}),
     "average over a group": Case(averaged, MOMENTUM),
+    "average over a group, row space": Case(averaged, MOMENTUM | {"space": "row"}),
+    "inside an average, row space": Case(averaged, MOMENTUM | {"space": "row", "asymmetry": {"unfold": True}}),
     "average over a group, as any module": Case(averaged, MOMENTUM | {"target": "module"}),
     "candidates that are images": Case(averaged, ADAM | {"space": "box"}),
     "SAME-GD": Case(averaged, {"optimiser": "same_gd"}),
