@@ -20,7 +20,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-CIFAR = ("data.name=cifar10", "data.task=vehicles_animals")
 FASTER = ("training.dtype=tf32",)
 SHORT = ("training.lr=0.03", "training.epochs=200000", *FASTER)
 BRIEF = ("training.epochs=100000", *FASTER)
@@ -49,7 +48,7 @@ class Experiment:
 def _attack(
     network: str, changes: tuple[str, ...], precision: str, command: str = "attack", options: tuple[str, ...] = BINARY
 ) -> Experiment:
-    return Experiment(None, changes, 1, precision, command, network, options)
+    return Experiment(changes=changes, precision=precision, command=command, network=network, options=options)
 
 
 EXPERIMENTS: dict[str, Experiment] = {
@@ -129,6 +128,8 @@ def run_all(
             waiting.remove(name)
             running.append(_begun(name, chosen, out, device))
         if not running:
+            for name in waiting:
+                print(f"{name}: needs the network of '{chosen[name].network}' first", flush=True)
             break
         time.sleep(0.2)
     _interrupt(running)

@@ -96,6 +96,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             reference, run = Path(folder, "whole"), Path(folder, "killed")
             seconds = whole(words, reference)
+            # Together about as long as it takes without a kill, so that all kills fall into the work.
             seen = killed(words, run, asked.kills, random.Random(asked.seed), 2 * seconds / asked.kills)
             result = {
                 "sampler": sampler,

@@ -64,6 +64,7 @@ def test_what_fails_or_takes_too_long_is_left_for_the_next_time(
     del chosen["large"], chosen["slow"]
     assert run_all(chosen, out, "cpu", slots=3, seconds=3.0, packed=None) == ["quick"]
     assert begun[3:] == ["failing"]  # and what would attack its network does not begin
+    assert "attack: needs the network of 'failing' first" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", [name for name, chosen in EXPERIMENTS.items() if chosen.network is not None])
