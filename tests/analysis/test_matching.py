@@ -161,6 +161,18 @@ def test_scores_are_of_the_scaled_image_with_the_mean_added(scaling):
     torch.testing.assert_close(matches.psnr, psnr(images, x + mean))
 
 
+@pytest.mark.parametrize("window", [3, 5])
+def test_other_scalings_and_windows_change_no_score(window):
+    mean, x = gaussian(5, 1, 12, 12).sigmoid(), gaussian(6, 3, 1, 12, 12)
+    rule = MatchRule(ssim_window=window)
+    with_all = match(gaussian(7, 5, 1, 12, 12), x, mean, rule)
+    without = match(gaussian(7, 5, 1, 12, 12), x, mean, replace(rule, variants=False))
+    assert set(with_all.variants) == {"stretch_3", "stretch_11", "clamp_3", "clamp_11"}
+    assert without.variants == {}
+    torch.testing.assert_close(with_all.ssim, without.ssim, rtol=0, atol=0)
+    torch.testing.assert_close(with_all.ncc, without.ncc, rtol=0, atol=0)
+
+
 def test_unmatched_images_say_so():
     x = gaussian(8, 3, 1, 6, 6)
     matches = match(x[:1].clone(), x, torch.zeros(1, 6, 6), MatchRule())

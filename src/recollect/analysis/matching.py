@@ -44,6 +44,8 @@ class MatchRule:
     """Only for the score "distance": how near a candidate must come to a sample."""
     group: Group | None = None
     """Samples that this group moves into one another are one sample: candidates are turned to fit before they vote."""
+    variants: bool = True
+    """Whether SSIM is taken under both scalings and two windows: no score changes, and most of the time goes there."""
 
     def __post_init__(self) -> None:
         if self.distance not in ("ncc", "l2"):
@@ -123,8 +125,8 @@ def match(
     usual = reconstruction + mean
     shown = usual if added is None else reconstruction + added.to(x)
     pictures = {name: scale(shown, usual) for name, scale in SCALINGS.items()} if x.ndim == 4 else {}
-    scores = _scores(reconstruction, pictures, x, mean, nearest >= 0, rule)
-    variants = _variants(pictures, x + mean, nearest >= 0)
+    variants = _variants(pictures, x + mean, nearest >= 0, rule)
+    scores = _scores(reconstruction, pictures, x, mean, nearest >= 0, rule, variants)
     return Matches(reconstruction, nearest, votes, smallest, *scores, rule, variants)
 
 
@@ -199,7 +201,13 @@ def _allowed_distances(candidates: Pool, reference: Float[Tensor, "n g d"], rule
 
 
 def _scores(
-    reconstruction: Tensor, pictures: Mapping[str, Tensor], x: Tensor, mean: Tensor, matched: Tensor, rule: MatchRule
+    reconstruction: Tensor,
+    pictures: Mapping[str, Tensor],
+    x: Tensor,
+    mean: Tensor,
+    matched: Tensor,
+    rule: MatchRule,
+    variants: Mapping[str, Tensor],
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """NCC, SSIM and PSNR; the last two for images only."""
     images = x.ndim == 4
@@ -208,14 +216,16 @@ def _scores(
     if not images:
         return correlation, None, None
     scaled = pictures[rule.scaling]
-    similarity = torch.where(matched, ssim(scaled, x + mean, rule.ssim_window), 0)
+    similarity = variants.get(f"{rule.scaling}_{rule.ssim_window}")
+    if similarity is None:
+        similarity = torch.where(matched, ssim(scaled, x + mean, rule.ssim_window), 0)
     return correlation, similarity, torch.where(matched, psnr(scaled, x + mean), 0)
 
 
-def _variants(pictures: Mapping[str, Tensor], images: Tensor, matched: Tensor) -> dict[str, Tensor]:
+def _variants(pictures: Mapping[str, Tensor], images: Tensor, matched: Tensor, rule: MatchRule) -> dict[str, Tensor]:
     return {
         f"{scaling}_{window}": torch.where(matched, ssim(scaled, images, window), 0)
         for scaling, scaled in pictures.items()
         for window in WINDOWS
-        if window <= min(images.shape[2:])
+        if rule.variants and window <= min(images.shape[2:])
     }

@@ -70,9 +70,9 @@ def rehearse_match(config: Config, net: nn.Module, data: TaskData, heldout: Task
 
 
 def judge_of(
-    config: Config, data: TaskData, heldout: TaskData | None, group: Group, device: torch.device
+    config: Config, data: TaskData, heldout: TaskData | None, group: Group, device: torch.device, variants: bool = True
 ) -> Callable[[Tensor], Judgement]:
-    """From candidates to a judgement, by the rule of the configuration."""
+    """From candidates to a judgement, by the rule of the configuration; ``variants`` as in `MatchRule`."""
     chosen = config.match
     seen = None if heldout is None else heldout.x.to(device)
     own = None if heldout is None or heldout.own_mean is None else heldout.own_mean.to(device)
@@ -81,7 +81,7 @@ def judge_of(
         x=data.x.to(device),
         mean=data.mean.to(device),
         holdout=seen,
-        rule=match_rule(config, group),
+        rule=match_rule(config, group, variants),
         score=chosen.score,
         quantile=chosen.quantile,
         holdout_mean=own,
@@ -176,7 +176,7 @@ def _rows(outputs: Tensor, data: TaskData, judgement: Judgement, places: Int[Ten
     return [{name: listed[name][i] for name in columns} | {"candidate": nearest[i]} for i in range(n)]
 
 
-def match_rule(config: Config, group: Group) -> MatchRule:
+def match_rule(config: Config, group: Group, variants: bool = True) -> MatchRule:
     chosen = config.match
     return MatchRule(
         distance=chosen.distance,
@@ -186,4 +186,5 @@ def match_rule(config: Config, group: Group) -> MatchRule:
         scaling=chosen.scaling,
         radius=chosen.radius,
         group=None if group.trivial else group,
+        variants=variants,
     )

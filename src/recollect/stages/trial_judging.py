@@ -44,7 +44,7 @@ class Truth:
 
     def figures(self, run: Run, trials: Sequence[Trial]) -> Iterable[dict[str, Any]]:
         group = chosen_group(self.config.match.group, *run.network())
-        judged = judge_of(self.config, self.data, self.heldout, group, run.device)
+        judged = judge_of(self.config, self.data, self.heldout, group, run.device, variants=False)
         for trial in trials:
             known = summarise(judged(pooled(run.folder, [trial]).pool.to(run.device)))
             yield {"number": trial.number} | {name: known[name] for name in _FIGURES}
