@@ -18,11 +18,14 @@ from recollect.report import write_report
 from recollect.runs import RunFolder
 from recollect.stages.judging import judge_run
 from recollect.stages.run import Run
-from recollect.stages.training import train_stage
+from recollect.stages.training import UNFINISHED, _Curve, train_stage
+from recollect.zoo.training import Progress
 
 NETWORKS = {
     "mlp": "[model]\nhidden = [16, 16]\nfirst_layer_scale = 'standard'\n",
     "conv": "[model]\nkind = 'conv'\nkernel = 3\nchannels = 4\nhidden = [16]\n",
+    "symmetrised": "[model]\nhidden = [16, 16]\ngroup = 'flip'\n",
+    "group_conv": "[model]\nkind = 'group_conv'\n",
 }
 CLASSES = "task = 'classes'\n"
 SIGNS = "task = 'odd_even'\n"
@@ -112,3 +115,28 @@ def test_a_given_network_is_compared_with_the_task(own: str, tmp_path: Path) -> 
     assert rehearse(parse_config(own + SIGNS + source, "test")).samples == 12
     with pytest.raises(RecollectError, match="the network has 1 output, the data have 2 classes; give the data"):
         rehearse(parse_config(own + CLASSES + "classes = 2\n" + source, "test"))
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+@pytest.mark.parametrize("training", ["memorise", "ordinary"])
+def test_interrupted_training_goes_on_to_the_same_weights(
+    own: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, training: str
+) -> None:
+    chosen = f"[training]\nkind = '{training}'\nlr = 0.05\nepochs = 40\nloss = 'cross_entropy'\n"
+    config = parse_config("checkpoint_seconds = 1e-9\n" + own + CLASSES + NETWORKS[kind] + chosen, "test")
+    whole = trained(config, tmp_path / "whole")
+
+    def interrupt(curve: _Curve, progress: Progress) -> None:
+        if progress.epoch == 25:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(_Curve, "__call__", interrupt)
+        trained(config, tmp_path / "cut")
+    cut = RunFolder.open(tmp_path / "cut")
+    assert int(cut.read_tensors(f"model/{UNFINISHED}")["epoch"]) == 24
+    train_stage(Run(cut, config, Narrator(), "test"))
+    expected, found = (load_network(folder.path)[0].state_dict() for folder in (whole, cut))
+    assert expected.keys() == found.keys()
+    for name, value in expected.items():
+        torch.testing.assert_close(found[name], value, rtol=0, atol=0)

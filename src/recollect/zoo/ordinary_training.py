@@ -17,7 +17,8 @@ from recollect.core import RecollectError
 from recollect.zoo.arithmetic import DTYPES, DtypeName, training_arithmetic
 from recollect.zoo.training import Progress, TrainingCallback, TrainingState
 
-_NET = "net."
+_NET = "network:"
+"""Not a dotted name: those are the names of parameters, and a network may have a part called "net"."""
 _ROWS = 1024
 """Images per forward pass when nothing is learnt."""
 
