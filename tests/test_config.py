@@ -165,6 +165,7 @@ def test_a_value_never_brings_other_keys_along(text: str) -> None:
         ("attack.layer_weights=[1, nan]", "attack.layer_weights.1"),
         ("match.ssim_window=4", "match.ssim_window: a window has a middle; choose an odd number such as 3"),
         ("match.radius=inf", "match.radius"),
+        ("model.kind=classifier", "has batch norm, whose running statistics only training.kind = 'ordinary' keeps"),
         ("match.vote_ratio=inf", "match.vote_ratio"),
         ('baselines={"../up"={method="weights"}}', "the name '../up' is that of a folder as well"),
         ('baselines={"a/b"={method="weights"}}', "the name 'a/b' is that of a folder as well"),

@@ -54,6 +54,14 @@ class Config(Section):
         return not own and self.attack.method != "generator"
 
     @model_validator(mode="after")
+    def _batch_norm_is_trained_ordinarily(self) -> Config:
+        if self.source is None and self.model.kind == "classifier" and self.training.kind == "memorise":
+            raise ValueError(
+                "model.kind = 'classifier' has batch norm, whose running statistics only training.kind = 'ordinary' keeps"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _sweeps_have_ranges_and_a_score(self) -> Config:
         if self.sweep is not None and self.attack.search is None:
             raise ValueError("a sweep needs ranges; set attack.search.trials, and attack.search.lr_x, ... for others")
