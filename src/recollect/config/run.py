@@ -57,7 +57,8 @@ class Config(Section):
     def _batch_norm_is_trained_ordinarily(self) -> Config:
         if self.source is None and self.model.kind == "classifier" and self.training.kind == "memorise":
             raise ValueError(
-                "model.kind = 'classifier' has batch norm, whose running statistics only training.kind = 'ordinary' keeps"
+                "model.kind = 'classifier' has batch norm, whose running statistics only training.kind = 'ordinary' "
+                "keeps"
             )
         return self
 
