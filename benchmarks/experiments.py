@@ -1,4 +1,4 @@
-"""``python -m benchmarks.experiments --out FOLDER --device cuda --seconds 550``: the runs behind docs/results.md.
+"""``python -m benchmarks.experiments --out FOLDER --device cuda --seconds 550``: the runs behind docs/results.
 
 Every experiment is a preset, or an attack on the network of another experiment, with the changes that its row in the
 documents names. Several run at a time, because one does not fill a GPU; where NVIDIA's MPS is running they share it,

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.results haim-cifar10 haim-mnist --set training.epochs=100000``: rows of docs/results.md.
+"""``python -m benchmarks.results haim-cifar10 haim-mnist --set training.epochs=100000``: rows of docs/results/haim.md.
 
 Runs each preset from training to report and prints one Markdown row for it, as soon as it is done.
 """
