@@ -70,7 +70,7 @@ def small(*baselines: str) -> dict[str, str]:
 
 SMALL = {
     "elbaz-mnist-flip-n50": small(*METHODS),
-    "elbaz-table1": small(*METHODS) | {"series.0.settings": '[{"model.group" = "d4"}]'},
+    "elbaz-table1": small(*METHODS) | {"series.0.lines": '{D4 = [{"model.group" = "d4"}]}'},
     "elbaz-sizes": {key: value for key, value in small("activation").items() if key != "data.n"}
     | {"series.0.values": '["klein4"]', "series.1.values": "[4]"},
     "elbaz-orbitope": small("unfolded") | {"series.0.values": '["rotations"]'},

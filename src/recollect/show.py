@@ -15,6 +15,9 @@ from recollect.series.cost import describe_series
 from recollect.series.running import Series
 from recollect.stages.run import Run
 
+_NAME = 26
+"""Characters for the name of a member of a series."""
+
 
 def show_experiment(experiment: Run | Series, as_json: bool) -> None:
     if isinstance(experiment, Series):
@@ -26,14 +29,28 @@ def _show_series(series: Series, as_json: bool) -> None:
     record = series.folder.read_json("series.json")
     if as_json:
         return print(json.dumps(record))
-    headings, *rows = listing(record, brief=True)
+    console = Console(highlight=False)
+    headings, *rows = _that_fit(listing(record, brief=True), console.width)
     table = Table(*(Column(heading, no_wrap=place > 0) for place, heading in enumerate(headings)), box=None)
     for row in rows:
         table.add_row(*(escape(cell) for cell in row))
-    console = Console(highlight=False)
     console.print(f"\n{series_verdict(record)}", markup=False, soft_wrap=True)
     console.print(table)
     return console.print(f"Look at {series.folder.path / 'report.html'}", markup=False, soft_wrap=True)
+
+
+def _that_fit(lines: list[list[str]], width: int) -> list[list[str]]:
+    """As many columns as leave the first one, the only one that is wrapped, room to be read.
+
+    >>> _that_fit([["member", "recovered", "time"], ["group flip, n 50", "27/50 (15/1600)", "282 s"]], 40)
+    [['member', 'recovered'], ['group flip, n 50', '27/50 (15/1600)']]
+    """
+    widths = [max(map(len, column)) + 2 for column in zip(*lines, strict=True)]
+    widths[0] = min(widths[0], _NAME)
+    kept = len(widths)
+    while kept > 2 and sum(widths[:kept]) > width:
+        kept -= 1
+    return [line[:kept] for line in lines]
 
 
 def _show_run(run: Run, as_json: bool) -> None:
