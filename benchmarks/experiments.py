@@ -30,6 +30,15 @@ EIGHT = ("attack.search={trials=8}", "attack.steps=10000", MOMENTUM)
 SWEEP = ("--sampler", "random", "--trials", "32", "--batch", "16")
 BINARY = ("--data", "cifar10", "--task", "vehicles_animals", "--n", "500")
 CLASSES = ("--data", "cifar10", "--task", "classes", "--n", "500")
+EACH = ("match.score=ncc", "match.each_trial=true", "data.holdout_count=1600", "attack.candidates=1000")
+FEW = (*EACH, "attack.schedule=cosine", "attack.layer_weights=[1,0,0]", "attack.steps=5000")
+WIDE = "attack.search={trials=32,lr_x=[0.3,10],lr_duals=[0.01,1],init_scale=[3e-4,0.1],dual_min=[0.1,0.8]}"
+PRIOR = ("attack.layer_weights=[1,0,0]", "attack.space=dip", "attack.dip.offset=mean", "attack.adam_betas=[0.9,0.999]")
+LONGER = (
+    "attack.schedule=constant",
+    "attack.steps=4000",
+    "attack.search={trials=8,lr_x=[1e-3,1e-2],lr_duals=[0.01,0.01]}",
+)
 
 
 @dataclass(frozen=True)
@@ -51,7 +60,32 @@ def _attack(
     return Experiment(changes=changes, precision=precision, command=command, network=network, options=options)
 
 
+def _invariant(name: str, task: str, group: str, n: int) -> Experiment:
+    """A network of Table 1 by itself, to search for settings of the published methods."""
+    where = (f"data.name={name}", f"data.task={task}", f"model.group={group}", f"data.n={n}", "data.holdout_count=1600")
+    return Experiment("elbaz-mnist-flip-n50", (*where, *FASTER), command="train")
+
+
+def _wide(network: str, optimiser: str, n: int) -> Experiment:
+    options = ("--data", "cifar10", "--task", "vehicles_animals", "--n", str(n))
+    changes = (*FEW, "data.mean_group=flip", f"attack.optimiser={optimiser}", WIDE)
+    return _attack(network, changes, "tf32", options=options)
+
+
 EXPERIMENTS: dict[str, Experiment] = {
+    "photos-50": _invariant("cifar10", "vehicles_animals", "flip", 50),
+    "photos-100": _invariant("cifar10", "vehicles_animals", "flip", 100),
+    "digits-100": _invariant("mnist", "odd_even", "d4", 100),
+    "photos-50-kkt": _wide("photos-50", "momentum", 50),
+    "photos-50-same": _wide("photos-50", "same_gd", 50),
+    "photos-100-kkt": _wide("photos-100", "momentum", 100),
+    "photos-100-same": _wide("photos-100", "same_gd", 100),
+    "digits-100-dip": _attack(
+        "digits-100",
+        (*EACH, *PRIOR, *LONGER, "data.mean_group=d4"),
+        "tf32",
+        options=("--data", "mnist", "--task", "odd_even", "--n", "100"),
+    ),
     "elbaz-table1": Experiment("elbaz-table1", (*FASTER, "data.holdout_count=1600"), jobs=6),
     "tldr-ablation": Experiment("tldr-ablation", jobs=6),
     "buzaglo-weight-decay": Experiment("buzaglo-weight-decay", jobs=4),
