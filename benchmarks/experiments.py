@@ -30,7 +30,13 @@ EIGHT = ("attack.search={trials=8}", "attack.steps=10000", MOMENTUM)
 SWEEP = ("--sampler", "random", "--trials", "32", "--batch", "16")
 BINARY = ("--data", "cifar10", "--task", "vehicles_animals", "--n", "500")
 CLASSES = ("--data", "cifar10", "--task", "classes", "--n", "500")
-EACH = ("match.score=ncc", "match.each_trial=true", "data.holdout_count=1600", "attack.candidates=1000")
+EACH = (
+    "match.score=ncc",
+    "match.each_trial=true",
+    "match.each_candidate_once=false",
+    "data.holdout_count=1600",
+    "attack.candidates=1000",
+)
 FEW = (*EACH, "attack.schedule=cosine", "attack.layer_weights=[1,0,0]", "attack.steps=5000")
 WIDE = "attack.search={trials=32,lr_x=[0.3,10],lr_duals=[0.01,1],init_scale=[3e-4,0.1],dual_min=[0.1,0.8]}"
 PRIOR = ("attack.layer_weights=[1,0,0]", "attack.space=dip", "attack.dip.offset=mean", "attack.adam_betas=[0.9,0.999]")
