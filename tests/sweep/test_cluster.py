@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,10 @@ class Cluster:
 
     def working(self) -> list[int]:
         """Processes of this cluster that run trials at this moment."""
+        return [process for process, name in self._processes().items() if name.startswith(b"ray::run_portion")]
+
+    def _processes(self) -> dict[int, bytes]:
+        """All of this cluster, and what they are called."""
         parents, names = {}, {}
         for entry in Path("/proc").iterdir():
             try:
@@ -84,11 +89,18 @@ class Cluster:
                 process = parents.get(process, 0)
             return process == self.process.pid
 
-        return [process for process, name in names.items() if name.startswith(b"ray::run_portion") and ours(process)]
+        return {process: name for process, name in names.items() if ours(process)}
 
     def stop(self) -> None:
         if self.process.poll() is None:
             self.process.communicate(timeout=30)
+
+    def vanish(self) -> None:
+        """As if the power had failed: a cluster that is told to stop may end its trials first."""
+        for process in self._processes():
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        self.process.communicate()
 
 
 @pytest.fixture(scope="module")
@@ -218,8 +230,8 @@ def test_a_cluster_goes_away_and_the_sweep_goes_on_here(
     """The last one: it ends the cluster."""
     run = tmp_path / "run"
     running = driver(model, *SWEEP, "--executor", "ray", "--address", four_workers.address, "--out", run)
-    until(lambda: len(numbers(run)) >= 1, running)
-    four_workers.stop()
+    until(lambda: len(numbers(run)) >= 1 and bool(four_workers.working()), running)
+    four_workers.vanish()
     _, err = running.communicate(timeout=PATIENCE)
     assert running.returncode == 2
     assert err.startswith("error: the Ray cluster went away")
